@@ -6,6 +6,8 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 NODE   := .node
+JARS   := .jars
+JAVA_DRIVER := 5.2.1
 # The tests start some programs hundreds of times: keep their compiled modules.
 unexport PYTHONDONTWRITEBYTECODE
 # What a target needs is prepared side by side: installing waits for the network most of the time.
@@ -32,7 +34,16 @@ $(NODE)/.ready: tests/clients/package.json
 		--silent --fetch-retries 1 --fetch-retry-mintimeout 1000 --fetch-retry-maxtimeout 5000 && touch $@ && exit; done; \
 		echo "SKIPPED: the Node.js driver and mongosh could not be installed; their tests do not run"
 
-clients: $(NODE)/.ready ## the Node.js driver and mongosh, for the tests
+# Ivy, which Spark brings along, resolves the Java driver. Without its repository or Java that test is skipped.
+$(JARS)/.ready: | $(READY) java
+	@mkdir -p $(JARS)
+	@for attempt in 1 2; do java -cp "$$($(BIN)/python -c 'import pyspark; print(pyspark.__path__[0])')/jars/*" \
+		org.apache.ivy.Main -warn -confs default -cache $(JARS)/cache -dependency org.mongodb mongodb-driver-sync \
+		$(JAVA_DRIVER) -retrieve "$(JARS)/[artifact].[ext]" && test -s $(JARS)/mongodb-driver-sync.jar && \
+		touch $@ && exit; done; \
+		echo "SKIPPED: the Java driver could not be downloaded; its test does not run"
+
+clients: $(NODE)/.ready $(JARS)/.ready ## the Node.js driver, mongosh and the Java driver, for the tests
 
 mongod: $(READY) ## a real MongoDB server, for the tests that compare with it
 	@$(BIN)/python -m tools.get_mongod || true
@@ -57,7 +68,7 @@ lint: $(READY) ## style and types
 check: lint ## lint, types and the fast tests
 	$(BIN)/pytest -q -m "not slow" --ignore tests/laws -n $(TESTERS) --dist worksteal
 
-test: lint $(NODE)/.ready java mongod ## what CI runs
+test: lint clients java mongod ## what CI runs
 	$(MAKE) --output-sync=target --keep-going test-jvm test-others
 
 # Two runs side by side, so that few testers start a JVM.
@@ -90,4 +101,4 @@ bench: $(READY) ## ratios measured in one run
 	$(BIN)/python -m bench
 
 clean:
-	rm -rf $(VENV) $(NODE) .mongod .mypy_cache .pytest_cache .ruff_cache .mutants out
+	rm -rf $(VENV) $(NODE) $(JARS) .mongod .mypy_cache .pytest_cache .ruff_cache .mutants out

@@ -5,7 +5,7 @@ from typing import Final
 _TEXT: Final = """
 3 OBSOLETE_DuplicateKey 10 CannotMutateObject 25 RemoteValidationError 30 InvalidPath 31 RoleNotFound 32
 RolesNotRelated 33 PrivilegeNotFound 35 UserModificationFailed 36 RemoteChangeDetected 37
-FileRenameFailed 38 FileNotOpen 39 FileStreamFailed 41 FileAlreadyOpen 42 LogWriteFailed 45
+FileRenameFailed 39 FileStreamFailed 41 FileAlreadyOpen 42 LogWriteFailed 45
 UserDataInconsistent 46 LockBusy 49 InvalidRoleModification 51 ManualInterventionRequired 58
 RoleModificationFailed 60 OBSOLETE_DatabaseNotFound 62 OplogOperationUnsupported 63
 OBSOLETE_StaleShardVersion 65 MultipleErrorsOccurred 69 AuthSchemaIncompatible 71 ReplicaSetNotFound 75
@@ -19,8 +19,8 @@ CannotInitializeNodeWithData 113 InitialSyncFailure 114 InitialSyncOplogSourceMi
 DocTooLargeForCapped 119 InvalidSyncSource 120 OplogStartMissing 122 OBSOLETE_ReadAfterOptimeTimeout 124
 IncompatibleElectionProtocol 126 RPCProtocolNegotiationFailed 127 UnrecoverableRollbackError 128
 LockNotFound 129 LockStateChangeFailed 130 SymbolNotFound 132 OBSOLETE_ConfigServersInconsistent 135
-StaleTerm 137 IncompatibleShardingConfigVersion 138 RemoteOplogStale 139 JSInterpreterFailure 140
-InvalidSSLConfiguration 141 SSLHandshakeFailed 142 JSUncatchableError 144 IncompatibleCatalogManager 145
+StaleTerm 137 IncompatibleShardingConfigVersion 138 RemoteOplogStale 139 JSInterpreterFailure
+141 SSLHandshakeFailed 142 JSUncatchableError 144 IncompatibleCatalogManager 145
 PooledConnectionsDropped 146 ExceededMemoryLimit 147 ZLibError 148 ReadConcernMajorityNotEnabled 149
 NoConfigPrimary 151 OperationCannotBeBatched 152 OplogOutOfOrder 153 ChunkTooBig 154
 InconsistentShardIdentity 155 CannotApplyOplogWhilePrimary 156 OBSOLETE_NeedsDocumentMove 157

@@ -41,6 +41,7 @@ class ErrorCode(IntEnum):
     RoleNotFound = 31
     RolesNotRelated = 32
     CannotBackfillArray = 34
+    FileNotOpen = 38
     ConflictingUpdateOperators = 40
     CursorNotFound = 43
     NoMatchingDocument = 47
@@ -88,6 +89,7 @@ class ErrorCode(IntEnum):
     FailedToSatisfyReadPreference = 133
     ReadConcernMajorityNotAvailableYet = 134
     CappedPositionLost = 136
+    InvalidSSLConfiguration = 140
     CursorInUse = 143
     ExceededMemoryLimit = 146
     StaleEpoch = 150

@@ -47,6 +47,12 @@ class Guarded:
         secret = quote_plus(self._passwords[user] if password is None else password)
         return self._set.uri.replace("://", f"://{user}:{secret}@")
 
+    def source_file(self, folder: Path, user: str, password: str | None = None) -> tuple[str, Path]:
+        """The options of a command that connects as a user."""
+        path = folder / f"{user}.uri"
+        path.write_text(self.uri(user, password))
+        return "--source-file", path
+
     @property
     def uri_without_user(self) -> str:
         return self._set.uri
@@ -124,7 +130,8 @@ def test_the_documented_rights_are_enough(
     assert first is not None
     start = json.dumps({"$timestamp": {"t": first["ts"].time, "i": first["ts"].inc}})
     watched = ("--max", "1", "--start-at-operation-time", start)
-    outcome = here("watch", guarded.uri("watcher"), *watched, "--full-document-before-change", "required")
+    watcher = guarded.source_file(tmp_path, "watcher")
+    outcome = here("watch", *watcher, *watched, "--full-document-before-change", "required")
     assert outcome.code == 0
     assert json.loads(outcome.output)["operationType"] == "insert"
 
@@ -138,7 +145,8 @@ def test_a_pipeline_without_a_right_is_refused_before_spark_starts(
     guarded: Guarded, here: Here, tmp_path: Path, action: str, place: str, where: str
 ) -> None:
     guarded.remove("tailracePipeline", action, place)
-    outcome = here("pipeline", "--source", guarded.uri("pipeline"), "--history", tmp_path / "h")
+    source = guarded.source_file(tmp_path, "pipeline")
+    outcome = here("pipeline", *source, "--history", tmp_path / "h")
     assert outcome.code == 2
     assert re.fullmatch(
         rf"the user pipeline lacks a right at 127\.0\.0\.1:\d+: {action} on {where}; docs/rights\.md has the "
@@ -150,9 +158,11 @@ def test_a_pipeline_without_a_right_is_refused_before_spark_starts(
 
 @pytest.mark.parametrize("action", ["changeStream", "find"])
 @pytest.mark.parametrize("namespace", [[], ["shop"], ["shop.orders"]])
-def test_watch_without_a_right(guarded: Guarded, here: Here, action: str, namespace: list[str]) -> None:
+def test_watch_without_a_right(
+    guarded: Guarded, here: Here, tmp_path: Path, action: str, namespace: list[str]
+) -> None:
     guarded.remove("tailraceWatch", action, "collection")
-    outcome = here("watch", guarded.uri("watcher"), *namespace)
+    outcome = here("watch", *namespace, *guarded.source_file(tmp_path, "watcher"))
     assert outcome.code == 2
     place = namespace[0] if namespace else "all databases"
     assert f": changeStream and find on {place}; docs/rights.md" in outcome.sentence
@@ -160,14 +170,14 @@ def test_watch_without_a_right(guarded: Guarded, here: Here, action: str, namesp
 
 
 def test_a_wrong_password_and_no_user(guarded: Guarded, here: Here, tmp_path: Path) -> None:
-    pipeline = ["pipeline", "--history", str(tmp_path / "h"), "--source"]
-    for command in (pipeline, ["watch"]):
-        wrong = here(*command, guarded.uri("pipeline", "wrong"))
+    pipeline = ["pipeline", "--history", str(tmp_path / "h")]
+    for command, address in ((pipeline, ["--source"]), (["watch"], [])):
+        wrong = here(*command, *guarded.source_file(tmp_path, "pipeline", "wrong"))
         assert wrong.code == 2
         assert wrong.sentence.endswith("name or the password of the user pipeline (18 AuthenticationFailed)")
-        nobody = here(*command, guarded.uri_without_user)
+        nobody = here(*command, *address, guarded.uri_without_user)
         assert nobody.code == 2
-        assert "requires a user; the URI begins with mongodb://NAME:PASSWORD@" in nobody.sentence
+        assert "requires a user; name one in the URI, as mongodb://NAME@HOST/" in nobody.sentence
 
 
 def test_a_right_that_a_task_misses_ends_the_pipeline_at_once(
@@ -211,7 +221,8 @@ def test_a_look_up_without_a_right_is_an_error_of_the_query(guarded: Guarded, sp
 def test_the_command_prints_one_sentence_and_no_stack_trace(guarded: Guarded, tmp_path: Path) -> None:
     guarded.remove("tailracePipeline", "find", "system.preimages")
     command = [sys.executable, "-m", "tailrace", "pipeline", "--master", "local[2,4]"]
-    command += ["--source", guarded.uri("pipeline"), "--history", str(tmp_path / "history")]
+    source = map(str, guarded.source_file(tmp_path, "pipeline"))
+    command += [*source, "--history", str(tmp_path / "history")]
     done = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False)
     assert done.returncode == 2
     *log, sentence = done.stderr.decode().splitlines()

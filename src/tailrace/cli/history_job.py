@@ -15,7 +15,7 @@ from tailrace.cli.json_arguments import named_argument, paths_by_name, release_a
 from tailrace.cli.spark_needs import require_spark
 from tailrace.errors import PipelineError, SourceUnavailableError, UsageError
 from tailrace.log_lines import fields, logging_to
-from tailrace.pipeline.options.option_values import is_uri
+from tailrace.sources.deployments.connection_string import is_uri
 
 if TYPE_CHECKING:  # imported when needed: Spark's packages may not be installed
     from tailrace.pipeline.history.settings import PipelineSettings

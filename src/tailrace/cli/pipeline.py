@@ -12,8 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from tailrace.cli.private_files import private_files
+from tailrace.cli.sources.connection import add_connection_arguments, connection_string
 from tailrace.errors import UsageError
 from tailrace.log_lines import LEVELS
+from tailrace.sources.deployments.connection_string import is_uri
 
 HELP: Final = "build the history of a deployment with Spark: every event, in order, exactly once"
 
@@ -33,12 +35,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="connection string of a replica set or of a cluster's router; or archived oplogs: the files and "
         "folders that `tailrace replay` reads",
     )
-    add(
-        "--source-file",
-        metavar="FILE",
-        type=Path,
-        help="a file with the connection string, instead of --source: nobody else sees a password in it",
-    )
+    add_connection_arguments(parser)
     add(
         "--shard",
         action="append",
@@ -117,19 +114,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from tailrace.cli.history_job import run_history_job
 
-    if arguments.source_file is not None:
-        if arguments.source:
+    if not arguments.shard:
+        given = arguments.source[0] if len(arguments.source) == 1 and is_uri(arguments.source[0]) else None
+        if given is not None or not arguments.source:
+            uri = connection_string(arguments, given)
+            arguments.source = [] if uri is None else [uri]
+        elif arguments.source_file is not None:
             raise UsageError("--source-file is instead of --source; leave out one of them")
-        arguments.source = [_read_source(arguments.source_file)]
     with private_files():
         return run_history_job(arguments)
-
-
-def _read_source(path: Path) -> str:
-    try:
-        return path.read_text().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the connection string cannot be read from {path}: {error}") from None
 
 
 def trigger(text: str) -> float | None:

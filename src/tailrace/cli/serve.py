@@ -2,6 +2,7 @@
 
 Standard output gets one line, when the server accepts connections; the log is written to standard error.
 SIGTERM and SIGINT end the server as `shutdown` does: acknowledged writes are on disk, and the exit code is 0.
+SIGHUP makes it read its certificates again, and SIGUSR1 open its audit log again.
 
 Without `--no-spark` the Spark pipeline runs as a child process (`pipeline_child.py`), so that streams can be
 resumed from any time. If Spark is not installed, the server runs without it and logs what to install.
@@ -11,268 +12,60 @@ import argparse
 import asyncio
 import ctypes
 import gc
-import os
 import resource
-import secrets
 import signal
 import sys
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
 from tailrace.cli.failures import STANDARD_OUTPUT, writing_to
 from tailrace.cli.output import print_line
-from tailrace.cli.pipeline import duration
 from tailrace.cli.private_files import private_files
-from tailrace.cli.spark_needs import missing_for_spark
+from tailrace.cli.serving.arguments import add_arguments, read_arguments
+from tailrace.cli.serving.own_pipeline import Pipeline, new_child, pipeline_of
 from tailrace.errors import UsageError
-from tailrace.events.stream_release import Since
-from tailrace.log_lines import LEVELS
 from tailrace.mongod.cluster.cluster import Cluster
-from tailrace.mongod.server.access.process_users import PIPELINE_PRIVILEGES, add_process_user
+from tailrace.mongod.server.admin.audit import AuditLog
 from tailrace.mongod.server.admin.logbook import Logbook
-from tailrace.mongod.server.emulation.release import Release
-from tailrace.mongod.server.emulation.version import VERSION
 from tailrace.mongod.server.net.event_loop import new_event_loop
 from tailrace.mongod.server.net.loop_faults import LoopFaults
-from tailrace.mongod.server.options import DEFAULT_PORT, DEFAULT_REPLICA_SET, ServerOptions
+from tailrace.mongod.server.net.tls import Tls
+from tailrace.mongod.server.options import ServerOptions
 from tailrace.mongod.server.server import Server
-from tailrace.mongod.server.streams.pipeline_child import COMPONENT, PipelineChild, Progress, allowed_silence
-from tailrace.mongod.store.store import DEFAULT_OPLOG_SIZE
-from tailrace.mongod.store.tables import DEFAULT_MAP_SIZE
+from tailrace.mongod.server.streams.pipeline_child import PipelineChild
+
+__all__ = ["HELP", "add_arguments", "run"]
 
 HELP: Final = "run a replica set or a sharded cluster for any MongoDB driver"
 
-_HISTORY_FOLDER: Final = "history"
-_CALM_TRIGGER: Final = "5s"
-_PROMPT_TRIGGER: Final = "0s"
-"""Without a head, clients wait for the pipeline: a batch begins as soon as there are entries."""
-_LOW_PRIORITY: Final = 10
-"""Niceness of the pipeline while streams read new events from the head and no client waits for it."""
-_PIPELINE_CONNECTS: Final[Since] = ((4, 4, 2),)
-"""PyMongo accepts no older servers, and the pipeline calls `hello`."""
-_USER_VARIABLE: Final = "TAILRACE_AUTH_USER"
-_PIPELINE_USER: Final = "__pipeline"
-_PASSWORD_BYTES: Final = 32
-_PASSWORD_VARIABLE: Final = "TAILRACE_AUTH_PASSWORD_FILE"
 _COLLECTOR_THRESHOLDS: Final = (20_000, 20, 50)
 _MEGABYTE: Final = 1 << 20
-_MAX_OPLOG_MEGABYTES: Final = 1 << 20
-_GIGABYTE: Final = 1 << 30
-_MAX_GIGABYTES: Final = 1 << 14
 _M_MMAP_THRESHOLD: Final = -3
 """glibc's parameter for the size above which a block is mapped, and is not part of the heap."""
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add(
-        "--port",
-        type=int,
-        default=DEFAULT_PORT,
-        help="port to listen on, or the first of them; 0 picks a free one; default: %(default)s",
-    )
-    add(
-        "--host",
-        default="127.0.0.1",
-        help="address to listen on; 0.0.0.0 is all of them; default: %(default)s",
-    )
-    add(
-        "--advertise",
-        metavar="HOST:PORT",
-        help="address that clients connect to, if it differs from the one listened on; several are "
-        "separated by commas",
-    )
-    add(
-        "--data",
-        metavar="DIR",
-        type=Path,
-        help="data directory; default: a temporary one, removed at the end",
-    )
-    add(
-        "--oplog-size",
-        metavar="MB",
-        type=int,
-        default=DEFAULT_OPLOG_SIZE // _MEGABYTE,
-        help="size above which the oldest oplog entries are removed; default: %(default)s",
-    )
-    add(
-        "--max-size",
-        metavar="GB",
-        type=int,
-        default=DEFAULT_MAP_SIZE // _GIGABYTE,
-        help="largest size of the data directory; default: %(default)s",
-    )
-    add(
-        "--replica-set",
-        metavar="NAME",
-        default=DEFAULT_REPLICA_SET,
-        help="name of the replica set; default: %(default)s",
-    )
-    add(
-        "--members",
-        metavar="N",
-        type=int,
-        default=1,
-        help="number of members: one process that listens on N ports, beginning with --port; default: 1",
-    )
-    add(
-        "--shards",
-        metavar="N",
-        type=int,
-        default=0,
-        help="run a sharded cluster of N shards; clients connect to its routers",
-    )
-    add(
-        "--routers",
-        metavar="M",
-        type=int,
-        default=1,
-        help="number of routers of the cluster, on ports beginning with --port; default: 1",
-    )
-    add(
-        "--server-version",
-        metavar="X.Y.Z",
-        default=VERSION,
-        help="MongoDB version to present, 4.0 or later: drivers and change streams see what that version "
-        "shows; default: %(default)s",
-    )
-    add(
-        "--standalone",
-        action="store_true",
-        help="run a server without a replica set: no change streams, no transactions",
-    )
-    add(
-        "--auth",
-        action="store_true",
-        help="clients have to log in, and may do only what their users have rights to",
-    )
-    add(
-        "--auth-user",
-        metavar="NAME",
-        default=os.environ.get(_USER_VARIABLE),
-        help=f"the first user, an administrator; created if there are no users. Default: {_USER_VARIABLE}",
-    )
-    add(
-        "--auth-password-file",
-        metavar="FILE",
-        type=Path,
-        default=os.environ.get(_PASSWORD_VARIABLE),
-        help=f"the file with the password of the first user. Default: {_PASSWORD_VARIABLE}",
-    )
-    add(
-        "--history",
-        metavar="DIR",
-        type=Path,
-        help="folder of the history of all events; default: the folder history in the data directory",
-    )
-    add(
-        "--no-spark",
-        action="store_true",
-        help="run no pipeline: streams can be resumed only as far back as the oplog goes",
-    )
-    add("--spark-master", metavar="M", help="Spark's master for the pipeline; default: this machine")
-    add(
-        "--head",
-        choices=["on", "off"],
-        default="on",
-        help="off: streams show only what the pipeline has written to the history; default: on",
-    )
-    add(
-        "--log-level",
-        choices=LEVELS,
-        default="info",
-        help="lowest level that is logged to standard error; default: info",
-    )
-    add(
-        "--set-parameter",
-        metavar="NAME=VALUE",
-        action="append",
-        default=[],
-        help="a server parameter that differs from its default; may be repeated",
-    )
-
-
 def run(arguments: argparse.Namespace) -> int:
     """Serve until a signal or the command `shutdown`."""
-    options = _options(arguments)
+    options = read_arguments(arguments)
     log = Logbook(options.log_level, sys.stderr)
     with ExitStack() as stack:
+        if options.audit is not None:
+            stack.callback(options.audit.close)
         stack.enter_context(private_files())
-        pipeline = _pipeline(arguments, log, stack)
+        pipeline = pipeline_of(arguments, log, stack)
         if pipeline is not None:
             options = replace(options, history=pipeline.history)
+            if pipeline.is_child and options.tls is not None:
+                options.tls.pipeline_options()  # refuses what the child could not connect with
         _allow_many_connections()
         _return_large_blocks()
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             folder = stack.enter_context(TemporaryDirectory(prefix="tailrace-"))
             runner.run(_serve(options, log, pipeline, Path(folder)))
     return 0
-
-
-@dataclass(frozen=True, slots=True)
-class Pipeline:
-    """The pipeline that builds a server's history."""
-
-    history: Path
-    is_child: bool
-    """False: another process builds this history."""
-    master: str | None
-    trigger: str
-    niceness: int
-
-    def command(self, source: list[str], log_level: str) -> list[str]:
-        """The child's command line; ``source`` are the arguments that name the deployment."""
-        master = [] if self.master is None else ["--master", self.master]
-        return [
-            *(sys.executable, "-m", "tailrace", "pipeline", *source, "--history", str(self.history)),
-            *("--trigger", self.trigger, "--log-level", log_level, "--end-with-input", *master),
-        ]
-
-
-def _pipeline(arguments: argparse.Namespace, log: Logbook, stack: ExitStack) -> Pipeline | None:
-    """Return the pipeline that the options ask for; None for a server without a history."""
-    prompt = arguments.head == "off"
-    if arguments.standalone or (arguments.no_spark and arguments.history is None):
-        if prompt:
-            raise UsageError(
-                "--head off needs the history; leave out --standalone, and use Spark or --history DIR"
-            )
-        if arguments.spark_master is not None:
-            raise UsageError(
-                "--spark-master is for a server with a pipeline; leave out --no-spark and --standalone"
-            )
-        return None
-    if not arguments.no_spark:
-        missing = _too_old_for_spark(arguments.server_version) or missing_for_spark()
-        if missing is not None:
-            if prompt or arguments.spark_master is not None:
-                raise UsageError(missing)
-            log.warning(COMPONENT, "Running without a history", reason=missing)
-            return None
-    history = arguments.history
-    if history is None and arguments.data is not None:
-        history = arguments.data / _HISTORY_FOLDER
-    if history is None:
-        history = Path(
-            stack.enter_context(TemporaryDirectory(prefix="tailrace-history-", ignore_cleanup_errors=True))
-        )
-    return Pipeline(
-        history=history.absolute(),
-        is_child=not arguments.no_spark,
-        master=arguments.spark_master,
-        trigger=_PROMPT_TRIGGER if prompt else _CALM_TRIGGER,
-        niceness=0 if prompt else _LOW_PRIORITY,
-    )
-
-
-def _too_old_for_spark(server_version: str) -> str | None:
-    """Why the pipeline cannot read from a server that presents this version; None if it can."""
-    if Release.parse(server_version).has(_PIPELINE_CONNECTS):
-        return None
-    return f"the pipeline cannot read from a server of version {server_version}; use --no-spark"
 
 
 def _allow_many_connections() -> None:
@@ -292,82 +85,20 @@ def _return_large_blocks() -> None:
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, _MEGABYTE)
 
 
-def _options(arguments: argparse.Namespace) -> ServerOptions:
-    if not 0 <= arguments.port <= 65535:
-        raise UsageError(f"{arguments.port} is not a port; give --port a number from 0 to 65535")
-    if not 1 <= arguments.oplog_size <= _MAX_OPLOG_MEGABYTES:
-        raise UsageError(f"--oplog-size is a number of megabytes from 1 to {_MAX_OPLOG_MEGABYTES}")
-    if not 1 <= arguments.max_size <= _MAX_GIGABYTES:
-        raise UsageError(f"--max-size is a number of gigabytes from 1 to {_MAX_GIGABYTES}")
-    if not arguments.replica_set:
-        raise UsageError("a replica set needs a name; use --standalone for a server without one")
-    return ServerOptions(
-        host=arguments.host,
-        port=arguments.port,
-        advertise=_address(arguments.advertise),
-        data=arguments.data,
-        replica_set=None if arguments.standalone else arguments.replica_set,
-        members=arguments.members,
-        shards=arguments.shards,
-        routers=arguments.routers,
-        server_version=arguments.server_version,
-        auth=arguments.auth,
-        first_user=_first_user(arguments) if arguments.auth else None,
-        oplog_bytes=arguments.oplog_size * _MEGABYTE,
-        max_bytes=arguments.max_size * _GIGABYTE,
-        head=arguments.head == "on",
-        log_level=arguments.log_level,
-        parameters=dict(_parameter(text) for text in arguments.set_parameter),
-        arguments=tuple(sys.argv[1:]),
-    )
-
-
-def _first_user(arguments: argparse.Namespace) -> tuple[str, str] | None:
-    """Name and password; the password is read from a file, because every user of a machine sees arguments."""
-    name, path = arguments.auth_user, arguments.auth_password_file
-    if name is None and path is None:
-        return None
-    if not name or path is None:
-        raise UsageError("the first user needs both --auth-user NAME and --auth-password-file FILE")
+def _read_certificates_again(tls: Tls, log: Logbook) -> None:
     try:
-        password = Path(path).read_text().removesuffix("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the password cannot be read from {path}: {error}") from None
-    if not password:
-        raise UsageError(f"the file {path} with the password of the first user is empty")
-    return name, password
+        tls.reload()
+    except UsageError as error:
+        log.error("NETWORK", "The certificates stay as they are", error=str(error))
+    else:
+        log.info("NETWORK", "Read the certificates again")
 
 
-def _address(text: str | None) -> str | None:
-    if text is None:
-        return None
-    for address in text.split(","):
-        host, colon, port = address.rpartition(":")
-        if not colon or not host or not port.isdecimal():
-            raise UsageError(f"--advertise takes HOST:PORT, not {address}")
-    return text
-
-
-def _parameter(text: str) -> tuple[str, str]:
-    name, equals, value = text.partition("=")
-    if not equals or not name:
-        raise UsageError(f"--set-parameter takes NAME=VALUE, not {text}")
-    return name, value
-
-
-def _progress(server: Server | Cluster) -> Progress | None:
-    history = server.history
-    return None if history is None else Progress(history.through, history.lags)
-
-
-def _write_source(server: Server | Cluster, folder: Path) -> Path:
-    """Write the connection string of the pipeline's own user to a file that only this user can read."""
-    password = secrets.token_urlsafe(_PASSWORD_BYTES)
-    add_process_user(server.access, _PIPELINE_USER, password, PIPELINE_PRIVILEGES)
-    path = folder / "source"
-    path.touch(mode=0o600)
-    path.write_text(server.uri.replace("://", f"://{_PIPELINE_USER}:{password}@", 1))
-    return path
+def _open_audit_log_again(audit: AuditLog, log: Logbook) -> None:
+    try:
+        audit.reopen()
+    except UsageError as error:
+        log.error("ACCESS", "The audit log stays the old file", error=str(error))
 
 
 async def _serve(options: ServerOptions, log: Logbook, pipeline: Pipeline | None, folder: Path) -> None:
@@ -377,19 +108,14 @@ async def _serve(options: ServerOptions, log: Logbook, pipeline: Pipeline | None
     ending = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, ending.set)
+    if options.tls is not None:
+        loop.add_signal_handler(signal.SIGHUP, _read_certificates_again, options.tls, log)
+    if options.audit is not None:
+        loop.add_signal_handler(signal.SIGUSR1, _open_audit_log_again, options.audit, log)
     await server.start()
     child: PipelineChild | None = None
     if pipeline is not None and pipeline.is_child:
-        source = ["--source", server.uri]
-        if options.auth:
-            source = ["--source-file", str(_write_source(server, folder))]
-        child = PipelineChild(
-            pipeline.command(source, options.log_level),
-            log,
-            niceness=pipeline.niceness,
-            progress=lambda: _progress(server),
-            silence_seconds=allowed_silence(duration(pipeline.trigger)),
-        )
+        child = new_child(server, pipeline, log, folder)
         server.pipeline_status = child.status
         child.start()
     # What was loaded so far stays, so the collector need not scan it again. The rest it need not scan often:
@@ -407,3 +133,6 @@ async def _serve(options: ServerOptions, log: Logbook, pipeline: Pipeline | None
         if child is not None:
             await child.stop()
         await server.stop()
+        if options.audit is not None and ending.is_set():
+            with suppress(OSError):
+                options.audit.system("shutdown", {})

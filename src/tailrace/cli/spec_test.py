@@ -15,9 +15,11 @@ from typing import Final
 from pymongo.errors import PyMongoError
 
 from tailrace.cli.output import print_line
+from tailrace.cli.sources.connection import add_connection_arguments, connection_string
 from tailrace.errors import UsageError
 from tailrace.mongod.server.emulation.version import VERSION
 from tailrace.mongod.server.options import DEFAULT_REPLICA_SET
+from tailrace.sources.deployments.connection_string import ConnectionString
 from tailrace.spectest.deployment import Deployment
 from tailrace.spectest.drivers import DRIVERS
 from tailrace.spectest.outcome import Outcome, Status
@@ -36,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("paths", nargs="+", type=Path, metavar="PATH", help="files of spec tests (JSON) or folders of them")
     add("--uri", metavar="URI", help="the server to test; default: one that the command starts")
+    add_connection_arguments(parser)
     add(
         "--topology",
         choices=_OWN_TOPOLOGIES,
@@ -58,8 +61,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    # Not from the environment: the tests remove collections.
+    uri = connection_string(arguments, arguments.uri, from_environment=False)
     tests = find_tests(arguments.paths)
-    with older_servers_accepted(), _deployment(arguments) as deployment:
+    with older_servers_accepted(), _deployment(arguments, uri) as deployment:
         counts: Counter[Status] = Counter()
         file = None
         for test in tests:
@@ -87,15 +92,15 @@ def _own_server(topology: str, version: str) -> ReplicaSet | ShardedCluster:
 
 
 @contextmanager
-def _deployment(arguments: argparse.Namespace) -> Iterator[Deployment]:
-    if arguments.uri is None:
+def _deployment(arguments: argparse.Namespace, uri: ConnectionString | None) -> Iterator[Deployment]:
+    if uri is None:
         with _own_server(arguments.topology, arguments.server_version) as ours:
             yield Deployment.at(ours.uri)
         return
     try:
-        deployment = Deployment.at(arguments.uri)
+        deployment = Deployment.at(uri)
     except (PyMongoError, ValueError) as error:
-        raise UsageError(f"there is no server at {arguments.uri}: {error}") from None
+        raise UsageError(f"there is no server at {uri.shown}: {error}") from None
     yield deployment
 
 

@@ -5,6 +5,7 @@ position is written after its events are printed, so that a crash repeats events
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,12 +21,14 @@ from tailrace.bson.extjson import dumps_canonical
 from tailrace.cli.failures import STANDARD_OUTPUT, StreamError, writing_to
 from tailrace.cli.json_arguments import document_argument, stages_argument, utf8_argument, value_argument
 from tailrace.cli.output import print_line
+from tailrace.cli.sources.connection import SOURCE_VARIABLE, add_connection_arguments, connection_string
 from tailrace.client.options import Document, Keywords
 from tailrace.client.processing import process_stream, with_start
 from tailrace.client.sync import ChangeStream, watch
 from tailrace.client.token_store import FileTokenStore
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError, UsageError
+from tailrace.sources.deployments.connection_string import ConnectionString, is_uri
 from tailrace.sources.deployments.driver_errors import command_error
 
 HELP: Final = "print a change stream of a deployment as lines of Extended JSON"
@@ -38,8 +41,13 @@ _OUTAGE: Final = 60.0
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("uri", metavar="ADDRESS", help="the connection string of a deployment")
-    add("ns", metavar="NAMESPACE", nargs="?", help="DB or DB.COLL; default: everything")
+    add(
+        "words",
+        metavar="ADDRESS",
+        nargs="*",
+        help="the connection string of a deployment; then DB or DB.COLL, by default everything",
+    )
+    add_connection_arguments(parser)
     add("--options", default="{}", metavar="JSON", help="the $changeStream document")
     add("--full-document", metavar="MODE", help="updateLookup, whenAvailable or required")
     add("--full-document-before-change", metavar="MODE", help="whenAvailable or required")
@@ -73,6 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
     pipeline = stages_argument("--pipeline", arguments.pipeline)
     if arguments.max is not None and arguments.max < 1:
         raise UsageError("--max is a number of events, 1 or more")
+    arguments.uri, arguments.ns = _target(arguments)
     positions = _Positions(arguments.token_file)
     options = with_start(_options(arguments), positions.load())
     with (
@@ -84,6 +93,19 @@ def run(arguments: argparse.Namespace) -> int:
         except PyMongoError as error:
             raise StreamError(_command_error(error, arguments)) from None
     return 0
+
+
+def _target(arguments: argparse.Namespace) -> tuple[ConnectionString, str | None]:
+    """The deployment, and the namespace in it."""
+    words: list[str] = arguments.words
+    is_elsewhere = arguments.source_file is not None or SOURCE_VARIABLE in os.environ
+    given = words.pop(0) if words and (is_uri(words[0]) or not is_elsewhere) else None
+    uri = connection_string(arguments, given)
+    if uri is None:
+        raise UsageError("name the deployment: its address, or --source-file FILE with it")
+    if len(words) > 1:
+        raise UsageError(f"unrecognized arguments: {' '.join(words[1:])}; see `tailrace watch --help`")
+    return uri, words[0] if words else None
 
 
 def _options(arguments: argparse.Namespace) -> Keywords:
@@ -108,13 +130,13 @@ def _options(arguments: argparse.Namespace) -> Keywords:
     return options
 
 
-def _client(uri: str) -> MongoClient[RawBSONDocument]:
+def _client(uri: ConnectionString) -> MongoClient[RawBSONDocument]:
     """Return a client that does not decode documents: they are printed from their bytes."""
     defaults: dict[str, Any] = {} if _SELECTION.lower() in uri.lower() else {_SELECTION: _SELECTION_MS}
     try:
         return MongoClient(utf8_argument("ADDRESS", uri), document_class=RawBSONDocument, **defaults)
-    except (InvalidURI, ConfigurationError, ValueError) as error:
-        raise UsageError(f"{uri} is not the address of a deployment: {error}") from None
+    except (InvalidURI, ConfigurationError, ValueError, OSError) as error:  # OSError: a file of certificates
+        raise UsageError(f"{uri.shown} is not the address of a deployment: {error}") from None
 
 
 def _opened(

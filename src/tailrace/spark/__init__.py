@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
     from tailrace.spark.dataframes import change_stream
 
+_SECRET_OPTIONS = "(?i)uri|connection[.]?string"
+
 __all__ = ["change_stream", "register"]
 
 
@@ -33,3 +35,7 @@ def register(spark: "SparkSession") -> None:
     spark.dataSource.register(ChangeStreamSource)
     # Without it Spark refuses a source that evaluates filters itself.
     spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    # Plans show the options of a source; a connection string may contain a password.
+    hidden = spark.conf.get("spark.sql.redaction.options.regex") or ""
+    if _SECRET_OPTIONS not in hidden:
+        spark.conf.set("spark.sql.redaction.options.regex", f"{hidden}|{_SECRET_OPTIONS}".strip("|"))

@@ -18,7 +18,8 @@ from tailrace.errors import CommandError
 from tailrace.events.scope import Scope, ScopeKind
 from tailrace.pipeline.failure import reported_error
 from tailrace.pipeline.options.event_options import read_options
-from tailrace.pipeline.options.option_values import is_uri
+from tailrace.pipeline.options.option_values import PASSWORD_FILE
+from tailrace.sources.deployments.connection_string import ConnectionString, is_uri, secret_file
 from tailrace.spark.change_stream_source import FORMAT, ChangeStreamSource
 
 Source: TypeAlias = (
@@ -91,8 +92,15 @@ def _source_values(source: Source) -> dict[str, str]:
         return {"oplogs": json.dumps(paths)}
     text = os.fspath(source)
     if is_uri(text):
-        return {"uri": text}
+        return _uri_values(ConnectionString(text))
     return {"path": text}
+
+
+def _uri_values(uri: ConnectionString) -> dict[str, str]:
+    """Spark shows options in plans: they name a private file instead of the password."""
+    if uri.password is None:
+        return {"uri": str(uri)}
+    return {"uri": uri.without_password(), PASSWORD_FILE: secret_file(uri.password)}
 
 
 def _namespace(scope: str | Scope | None) -> str | None:

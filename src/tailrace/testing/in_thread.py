@@ -19,9 +19,11 @@ from typing import Any, Final, Generic, Protocol, Self, TextIO, TypedDict, TypeV
 
 from pymongo import MongoClient
 
+from tailrace.mongod.server.admin.audit import AuditLog
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.emulation.fail_points import FailPoint
 from tailrace.mongod.server.emulation.member_fail_points import set_fail_point
+from tailrace.mongod.server.net.tls import Tls
 from tailrace.mongod.server.net.event_loop import new_event_loop
 from tailrace.mongod.server.node import Node
 from tailrace.mongod.server.options import ServerOptions
@@ -50,6 +52,8 @@ class Options(TypedDict, total=False):
     advertise: str | None
     auth: bool
     first_user: tuple[str, str] | None
+    tls: Tls | None
+    audit: AuditLog | None
     history: Path | None
     head: bool
     oplog_bytes: int

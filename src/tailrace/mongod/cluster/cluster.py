@@ -25,6 +25,7 @@ from tailrace.mongod.server.admin.data_directory import DataDirectory
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.emulation.fail_points import WAIT_IN_MIGRATION
 from tailrace.mongod.server.net.stopping import Stoppable
+from tailrace.mongod.server.net.tls import connection_string
 from tailrace.mongod.server.options import ServerOptions
 from tailrace.mongod.server.server import Server
 from tailrace.mongod.server.streams.served_history import ServedHistory
@@ -173,4 +174,4 @@ class Cluster(Stoppable):
     @property
     def uri(self) -> str:
         """The connection string; it names all routers."""
-        return f"mongodb://{','.join(router.address for router in self.routers)}/"
+        return connection_string([router.address for router in self.routers], {}, self.options.tls)

@@ -110,7 +110,12 @@ class Node(ABC):
         self.background = Background(log)
         self.dispatcher = Dispatcher(self, self.kind_of_context)
         self.listener = Listener(
-            self.dispatcher, self.fail_points, self.counters, log, max_connections=options.max_connections
+            self.dispatcher,
+            self.fail_points,
+            self.counters,
+            log,
+            max_connections=options.max_connections,
+            tls=options.tls,
         )
         self._add_reapers()
         self.parameters.on_change.append(self._set_verbosity)

@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from tailrace.errors import UsageError
+from tailrace.mongod.server.admin.audit import AuditLog
 from tailrace.mongod.server.emulation.version import VERSION
+from tailrace.mongod.server.net.tls import Tls
 from tailrace.mongod.store.store import DEFAULT_OPLOG_SIZE
 from tailrace.mongod.store.tables import DEFAULT_MAP_SIZE
 
@@ -42,6 +44,10 @@ class ServerOptions:
     """Whether clients have to log in, and may do only what their users have rights to."""
     first_user: tuple[str, str] | None = None
     """Name and password of a user with the role root, created if there are no users."""
+    tls: Tls | None = None
+    """The certificates, if clients may use TLS."""
+    audit: AuditLog | None = None
+    """Where log-ins, refusals and changes of users, roles and the catalog are written."""
     history: Path | None = None
     """The folder of this deployment's history; None is a server without one."""
     head: bool = True

@@ -24,6 +24,7 @@ from tailrace.mongod.server.dispatch.dispatcher import Dispatcher
 from tailrace.mongod.server.dispatch.internal_calls import call
 from tailrace.mongod.server.emulation.release import VECTORED_INSERTS, Release
 from tailrace.mongod.server.net.stopping import Stoppable
+from tailrace.mongod.server.net.tls import connection_string
 from tailrace.mongod.server.net.turns import turns_of
 from tailrace.mongod.server.options import ServerOptions
 from tailrace.mongod.server.replica_set.member import Member, SharedBySet
@@ -306,9 +307,8 @@ class Server(Stoppable):
     @property
     def uri(self) -> str:
         """The connection string; it names all members of the set."""
-        name = self.options.replica_set
-        hosts = ",".join(member.address for member in self.members)
-        return f"mongodb://{hosts}/" + (f"?replicaSet={name}" if name is not None else "")
+        options = {} if self.options.replica_set is None else {"replicaSet": self.options.replica_set}
+        return connection_string([member.address for member in self.members], options, self.options.tls)
 
     # -- for tests -------------------------------------------------------------------------------------------
 

@@ -20,10 +20,11 @@ from tailrace.events.options import OPTIONS, OptionForm
 from tailrace.events.position import EARLIEST, LATEST
 from tailrace.events.scope import Scope
 from tailrace.events.stream_release import CURRENT_RELEASE, StreamRelease
-from tailrace.pipeline.options.option_values import OptionValues, is_uri
+from tailrace.pipeline.options.option_values import PASSWORD_FILE, OptionValues
 from tailrace.pipeline.rows.schema import Documents, FaultMode, Output, RowLayout
 from tailrace.pipeline.streams.open_source import SourceOptions
 from tailrace.pipeline.streams.stream_spec import StreamSpec
+from tailrace.sources.deployments.connection_string import is_uri
 
 _PREFIXES: Final = ("spark.mongodb.read.", "spark.mongodb.", "read.")
 _STARTUP_TIME: Final = "change.stream.startup.mode.timestamp.start.at.operation.time"
@@ -49,7 +50,7 @@ _OTHERS: Final = (
     "documentsAs", "documentSchema", "endingOffsets", "endingTimestamp", "failOnDataLoss", "let",
     "maxBytesPerTrigger", "maxEntriesPerTrigger", "mode", "ns", "options", "output", "outputExtendedJson",
     "parameters", "partitions", "pipeline", "preImages", "publishFullDocumentOnly", "rawData",
-    "serverVersion", "startingOffsets", "startingTimestamp", "startupMode", _STARTUP_TIME,
+    "serverVersion", PASSWORD_FILE, "startingOffsets", "startingTimestamp", "startupMode", _STARTUP_TIME,
 )  # fmt: skip
 _KNOWN: Final = frozenset(name.lower() for name in (*_OTHERS, *_SOURCES))
 
@@ -151,11 +152,11 @@ def _source(values: OptionValues) -> SourceOptions:
         "name one source: uri for a deployment, history for a table, oplog or oplogs for archived files",
     )
     text = values.text(name) or ""
-    uri = text if name == "uri" else None
+    uri = values.uri(text) if name == "uri" else None
     history = text if name == "history" else None
     oplogs: dict[str, tuple[str, ...]] | None = None
     if name == "path" and is_uri(text):
-        uri = text
+        uri = values.uri(text)
     elif name == "path" and os.path.isdir(os.path.join(text, "_delta_log")):
         history = text
     elif name == "path":

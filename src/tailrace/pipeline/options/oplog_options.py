@@ -7,8 +7,9 @@ from typing import Final
 from tailrace.errors import UsageError
 from tailrace.events.cluster_time import before_timestamp, through_timestamp
 from tailrace.events.position import EARLIEST, LATEST, Position
-from tailrace.pipeline.options.option_values import OptionValues, is_uri
+from tailrace.pipeline.options.option_values import PASSWORD_FILE, OptionValues
 from tailrace.sources.archives.files import FilesSource
+from tailrace.sources.deployments.connection_string import is_uri
 from tailrace.sources.deployments.deployment import DeploymentSource
 from tailrace.sources.planning import UNLIMITED
 from tailrace.sources.source import OplogSource
@@ -17,7 +18,7 @@ _SOURCES: Final = ("uri", "path", "oplog", "oplogs")
 _NAMES: Final = {
     name.lower(): name
     for name in (
-        *_SOURCES, "startingOffsets", "startingTimestamp", "endingOffsets", "endingTimestamp",
+        *_SOURCES, PASSWORD_FILE, "startingOffsets", "startingTimestamp", "endingOffsets", "endingTimestamp",
         "failOnDataLoss", "maxEntriesPerTrigger", "maxBytesPerTrigger", "partitions",
     )
 }  # fmt: skip
@@ -104,7 +105,7 @@ def _source(values: OptionValues) -> tuple[str | None, dict[str, tuple[str, ...]
     )
     text = values.text(name) or ""
     if name == "uri" or (name == "path" and is_uri(text)):
-        return text, None
+        return values.uri(text), None
     return None, values.paths_by_key(name) if name == "oplogs" else {"": values.paths(name)}
 
 

@@ -11,13 +11,10 @@ from typing import Any, Final, TypeVar
 
 from tailrace.bson import documents, extjson
 from tailrace.errors import CommandError, UsageError
+from tailrace.sources.deployments.connection_string import ConnectionString
 
 E = TypeVar("E", bound=Enum)
-_URIS: Final = ("mongodb://", "mongodb+srv://")
-
-
-def is_uri(text: str) -> bool:
-    return text.startswith(_URIS)
+PASSWORD_FILE: Final = "passwordFile"
 
 
 class OptionValues:
@@ -44,6 +41,11 @@ class OptionValues:
             others = f"; {' and '.join(given)} exclude each other" if given else ""
             raise UsageError(f"{remedy}{others}")
         return given[0]
+
+    def uri(self, text: str) -> str:
+        """A connection string, with the password in the file that the option `passwordFile` names."""
+        path = self.text(PASSWORD_FILE)
+        return text if path is None else ConnectionString(text, path)
 
     def flag(self, name: str, *, default: bool = False) -> bool:
         text = self.text(name)

@@ -59,7 +59,7 @@ def command_error(error: OperationFailure, uri: str, right: str) -> CommandError
     if code == ErrorCode.AuthenticationFailed:
         return AccessError(code, f"{host} refuses the name or the password of the user {user}")
     if code == ErrorCode.Unauthorized and user is None and "authmechanism" not in uri.lower():
-        return AccessError(code, f"{host} requires a user; the URI begins with mongodb://NAME:PASSWORD@")
+        return AccessError(code, f"{host} requires a user; name one in the URI, as mongodb://NAME@HOST/")
     if code == ErrorCode.Unauthorized:
         name = "the user" if user is None else f"the user {user}"
         return AccessError(

@@ -2,11 +2,13 @@
 
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 
 import pytest
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
+from tailrace.bson.documents import decode
 from tests.mongod.server.access.conftest import ROOT
 from tests.mongod.server.raw_client import raw_client
 from tests.mongod.server.running import Document, RunningServer, connected, running
@@ -113,6 +115,18 @@ def test_failures_are_answered_later_and_later(guarded: RunningServer) -> None:
             times.append(time.monotonic() - began)
     assert times[3] >= 0.1
     assert times[4] >= 0.2
+
+
+def test_those_who_guess_on_many_connections_wait_one_after_the_other(guarded: RunningServer) -> None:
+    attempt = {"saslStart": 1, "mechanism": "SCRAM-SHA-256", "payload": b"n,,n=sprayed,r=abc"}
+    with ExitStack() as stack:
+        guessing = [stack.enter_context(raw_client(guarded)) for _ in range(6)]
+        began = time.monotonic()
+        for raw in guessing:
+            raw.send(attempt)
+        for raw in guessing:
+            assert decode(raw.receive().document)["code"] == 18
+    assert time.monotonic() - began >= 0.1 + 0.2 + 0.4
 
 
 def test_log_out(guarded: RunningServer) -> None:

@@ -27,6 +27,7 @@ _FAILURES_WITHOUT_DELAY: Final = 3
 _SECONDS_REMEMBERED: Final = 300.0
 _FIRST_DELAY: Final = 0.1
 _LONGEST_DELAY: Final = 5.0
+_LONGEST_QUEUE: Final = 60.0
 _MOST_REMEMBERED: Final = 10_000
 
 
@@ -36,6 +37,7 @@ class Conversation:
 
     exchange: ServerExchange
     principal: Principal
+    mechanism: str
     user: Mapping[str, Any]
     skips_last_message: bool
     is_proven: bool = False
@@ -43,10 +45,14 @@ class Conversation:
 
 
 class Failures:
-    """Failed log-ins of the last minutes, by name and address."""
+    """Failed log-ins of the last minutes, by name and address.
+
+    Those who guess on many connections at once wait one after the other.
+    """
 
     def __init__(self) -> None:
         self._counts: dict[tuple[str, str], tuple[int, float]] = {}
+        """How many there were, and when the last one is answered."""
 
     def delay(self, name: str, host: str) -> float:
         """Count a failure; returns for how many seconds to wait before the answer."""
@@ -55,10 +61,12 @@ class Failures:
         count = 1 if now - last > _SECONDS_REMEMBERED else count + 1
         while len(self._counts) >= _MOST_REMEMBERED:
             del self._counts[next(iter(self._counts))]
-        self._counts[name, host] = (count, now)
-        if count <= _FAILURES_WITHOUT_DELAY:
-            return 0.0
-        return float(min(_FIRST_DELAY * 2 ** min(count - _FAILURES_WITHOUT_DELAY - 1, 16), _LONGEST_DELAY))
+        answered = now
+        if count > _FAILURES_WITHOUT_DELAY:
+            pause = min(_FIRST_DELAY * 2 ** min(count - _FAILURES_WITHOUT_DELAY - 1, 16), _LONGEST_DELAY)
+            answered = min(max(now, last) + pause, now + _LONGEST_QUEUE)
+        self._counts[name, host] = (count, answered)
+        return answered - now
 
     def forget(self, name: str, host: str) -> None:
         self._counts.pop((name, host), None)
@@ -78,11 +86,11 @@ def begin(context: "Context", fields: Mapping[str, Any], database: str) -> dict[
     user = access.user(principal)
     credential = None if user is None else user["credentials"].get(name)
     if user is None or not isinstance(credential, dict):
-        raise RefusedLoginError(principal, "there is no such user, or it cannot log in in this way")
+        raise RefusedLoginError(principal, "there is no such user, or it cannot log in in this way", name)
     options = fields.get("options")
     skips = isinstance(options, dict) and options.get("skipEmptyExchange") is True
     exchange = ServerExchange(mechanism, first, credential)
-    client.conversation = Conversation(exchange, principal, user, skips)
+    client.conversation = Conversation(exchange, principal, name, user, skips)
     return _reply(exchange.challenge.encode(), done=False)
 
 
@@ -95,30 +103,32 @@ def go_on(context: "Context", number: int, payload: Any) -> dict[str, Any]:
     if number != CONVERSATION:
         raise CommandError(ErrorCode.ProtocolError, "sasl: Mismatched conversation id")
     answer = b""
+    principal, mechanism = conversation.principal, conversation.mechanism
     if conversation.is_proven:
         if _payload(payload):
-            raise RefusedLoginError(conversation.principal, "the last message is not empty")
+            raise RefusedLoginError(principal, "the last message is not empty", mechanism)
     else:
         try:
             answer = conversation.exchange.finish(_payload(payload))
         except ScramError as error:
-            raise RefusedLoginError(conversation.principal, str(error)) from None
+            raise RefusedLoginError(principal, str(error), mechanism) from None
         conversation.is_proven = True
         if not conversation.skips_last_message:
             client.conversation = conversation
             return _reply(answer, done=False)
-    _log_in(context, conversation)
+    user = context.node.access.user(principal)
+    if user is None or user.get("userId") != conversation.user.get("userId"):
+        raise RefusedLoginError(principal, "the user was removed during the log-in", mechanism)
+    admit(context, principal, user, mechanism)
     return _reply(answer, done=True)
 
 
-def _log_in(context: "Context", conversation: Conversation) -> None:
-    client, node, principal = context.client, context.node, conversation.principal
-    user = node.access.user(principal)
-    if user is None or user.get("userId") != conversation.user.get("userId"):
-        raise RefusedLoginError(principal, "the user was removed during the log-in")
+def admit(context: "Context", principal: Principal, user: Mapping[str, Any], mechanism: str) -> None:
+    """Log in a user who has proven to be this one; raises `RefusedLoginError` for a forbidden address."""
+    client, node = context.client, context.node
     restrictions = [user.get("authenticationRestrictions", []), node.access.granted_to(user).restrictions]
     if not all(may_connect(each, client.host, client.server_host) for each in restrictions):
-        raise RefusedLoginError(principal, "the user may not log in from this address")
+        raise RefusedLoginError(principal, "the user may not log in from this address", mechanism)
     if client.user is not None and client.user.principal != principal:
         reason = (
             "Each client connection may only be authenticated once. "
@@ -127,15 +137,18 @@ def _log_in(context: "Context", conversation: Conversation) -> None:
         raise CommandError(_AUTHENTICATED_ONCE, reason)
     client.user = LoggedIn(node.access, principal, user)
     node.failures.forget(str(principal), client.host)
+    if node.options.audit is not None:
+        node.options.audit.login(context, principal, mechanism, 0)
     node.log.debug("ACCESS", "Successfully authenticated", client.name, user=str(principal))
 
 
 class RefusedLoginError(ScramError):
     """A log-in that failed for a known name."""
 
-    def __init__(self, principal: Principal, reason: str) -> None:
+    def __init__(self, principal: Principal, reason: str, mechanism: str) -> None:
         super().__init__(reason)
         self.principal = principal
+        self.mechanism = mechanism
 
 
 async def refuse(context: "Context", error: ScramError) -> CommandError:
@@ -146,6 +159,11 @@ async def refuse(context: "Context", error: ScramError) -> CommandError:
     node.log.info(
         "ACCESS", "Authentication failed", client.name, user=name, client=client.address, error=str(error)
     )
+    if node.options.audit is not None:
+        principal, mechanism = None, ""
+        if isinstance(error, RefusedLoginError):
+            principal, mechanism = error.principal, error.mechanism
+        node.options.audit.login(context, principal, mechanism, ErrorCode.AuthenticationFailed)
     delay = 0.0 if name is None else node.failures.delay(name, client.host)
     delay = max(delay, node.parameters["authFailedDelayMs"] / 1000)
     if delay:

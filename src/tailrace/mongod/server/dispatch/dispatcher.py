@@ -78,6 +78,8 @@ class Dispatcher:
             return self._failed(None, _too_deep(request))
         outcome = await self._run_to_outcome(client, request, context)
         node.usage.note(context)
+        if node.options.audit is not None:
+            node.options.audit.note(context)
         if node.profiler is not None and node.profiler.is_on:
             await node.profiler.note(context, outcome.reply, context.error)
         return outcome

@@ -41,6 +41,8 @@ class Client:
     """A log-in that has begun."""
     server_host: str = ""
     """The address of this server that it has connected to."""
+    certificate: str | None = None
+    """The subject of its certificate, if it has presented one."""
     ownership: "Ownership | None" = None
     """Which documents this shard owns, if the client is a router."""
 

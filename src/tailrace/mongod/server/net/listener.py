@@ -10,6 +10,7 @@ import asyncio
 import itertools
 import os
 import socket
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, cast
 
@@ -18,6 +19,9 @@ from tailrace.mongod.server.admin.counters import Counters
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.emulation.fail_points import CUT_OFF, FailPoints
 from tailrace.mongod.server.net.client import Client
+from tailrace.mongod.server.net.door import SECONDS_TO_PART, Door
+from tailrace.mongod.server.net.subjects import peer_subject
+from tailrace.mongod.server.net.tls import Tls
 from tailrace.mongod.server.net.turns import paced
 from tailrace.mongod.wire import NEED_DATA, Connection, Request
 from tailrace.mongod.wire.compression import OFFERED
@@ -44,17 +48,21 @@ class Listener:
         log: Logbook,
         *,
         max_connections: int,
+        tls: Tls | None = None,
     ) -> None:
         self.dispatcher = dispatcher
         self.fail_points = fail_points
         self.counters = counters
         self.log = log
         self.max_connections = max_connections
+        self.tls = tls
+        """The certificates, if clients may use TLS."""
         self.guard: StoredAccess | None = None
         """Who may do what, if access is controlled."""
         self.on_reachability_change: Callable[[], None] = lambda: None
         """Called when a node that was cut off has refused its last connection."""
         self._servers: asyncio.Server | None = None
+        self._door: Door | None = None
         self._ids = itertools.count(1)
         self.connections: dict[int, ClientConnection] = {}
         self.port = 0
@@ -66,7 +74,9 @@ class Listener:
         """Listen; raises `PortError` or `UsageError` if that is not possible."""
         loop = asyncio.get_running_loop()
         try:
-            self._servers = await loop.create_server(self._accept, host, port, backlog=_ACCEPTED_AT_ONCE)
+            self._servers = await loop.create_server(
+                self._accept, host, port, backlog=_ACCEPTED_AT_ONCE, start_serving=self.tls is None
+            )
             for listening in self._servers.sockets:
                 with listening.dup() as same:
                     same.listen(_BACKLOG)
@@ -81,6 +91,13 @@ class Listener:
         except OverflowError:
             raise UsageError(f"{port} is not a port; give a number from 0 to 65535") from None
         self.port = self._servers.sockets[0].getsockname()[1]
+        if self.tls is not None:
+            self._door = Door(self.tls, self.log, self._accept, self._room)
+            self._door.open(self._servers.sockets)
+
+    def _room(self) -> int:
+        """The number of further connections."""
+        return self.max_connections - len(self.connections)
 
     def _accept(self) -> "ClientConnection":
         return ClientConnection(self, next(self._ids))
@@ -101,6 +118,8 @@ class Listener:
         # asyncio loses connections that it has just accepted if the server closes before they are set up.
         await asyncio.sleep(0)
         servers.close()
+        if self._door is not None:
+            await self._door.close()
 
     async def close(self) -> None:
         """Close all connections and wait until their running commands have ended."""
@@ -109,8 +128,16 @@ class Listener:
         for connection in connections:
             connection.shut()
         await asyncio.gather(*(connection.wait_idle() for connection in connections))
+        if self._door is not None:
+            await self._part()
         if self._servers is not None:
             await self._servers.wait_closed()
+
+    async def _part(self) -> None:
+        """Wait until clients that use TLS have confirmed the end, or should have."""
+        deadline = time.monotonic() + 2 * SECONDS_TO_PART
+        while self.connections and time.monotonic() < deadline:
+            await asyncio.sleep(SECONDS_TO_PART / 50)
 
 
 class ClientConnection(asyncio.BufferedProtocol):
@@ -136,6 +163,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         self.client.address = f"[{peer[0]}]:{peer[1]}" if ":" in peer[0] else f"{peer[0]}:{peer[1]}"
         own = transport.get_extra_info("sockname")
         self.client.server_host = own[0] if own else ""
+        self.client.certificate = peer_subject(transport)
         connections = listener.connections
         if listener.fail_points.is_on(CUT_OFF) and self._refused_as_cut_off():
             self._transport.abort()

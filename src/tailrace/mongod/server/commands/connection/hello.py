@@ -18,7 +18,8 @@ from tailrace.events.cluster_time import to_timestamp
 from tailrace.mongod.server.access import login
 from tailrace.mongod.server.access.needs import OPEN
 from tailrace.mongod.server.access.principals import Principal, principals
-from tailrace.mongod.server.access.scram import ScramError
+from tailrace.mongod.server.access.scram import MECHANISMS, ScramError
+from tailrace.mongod.server.access.x509 import MECHANISM, log_in_by_certificate
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
@@ -81,15 +82,26 @@ def _about_login(context: Context, arguments: Arguments) -> dict[str, Any]:
     if asked is not None:
         user = context.node.access.user(_asked_user(asked))
         if user is not None:
-            found["saslSupportedMechs"] = login.mechanisms_of(user)
+            found["saslSupportedMechs"] = [name for name in login.mechanisms_of(user) if name in MECHANISMS]
     given = arguments.document("speculativeAuthenticate", None)
-    if given is not None and "saslStart" in given:
-        database = given.get("db")
-        # A client whose attempt fails begins again with saslStart, and gets the error then.
+    if given is not None:
+        # A client whose attempt fails begins again with a command of its own, and gets the error then.
         with suppress(CommandError, ScramError, KeyError):
-            answer = login.begin(context, given, database if type(database) is str else context.database)
-            found["speculativeAuthenticate"] = answer
+            answer = _speculative(context, given)
+            if answer is not None:
+                found["speculativeAuthenticate"] = answer
     return found
+
+
+def _speculative(context: Context, given: Mapping[str, Any]) -> dict[str, Any] | None:
+    database, user = given.get("db"), given.get("user")
+    if type(database) is not str:
+        database = context.database
+    if "saslStart" in given:
+        return login.begin(context, given, database)
+    if "authenticate" in given and given.get("mechanism") == MECHANISM:
+        return log_in_by_certificate(context, user if type(user) is str else None, database)
+    return None
 
 
 def _asked_user(asked: Any) -> Principal:

@@ -11,6 +11,10 @@ async def run(context: Context) -> Reply:
     context.arguments().finish()
     client = context.client
     if client.user is not None and client.user.principal.database == context.database:
+        if context.node.options.audit is not None:
+            users = [client.user.principal.to_document("user")]
+            param = {"reason": "the client logged out", "initialUsers": users, "updatedUsers": []}
+            context.node.options.audit.write(context, "logout", param, 0)
         client.user = None
     client.conversation = None
     return {}

@@ -1,0 +1,133 @@
+"""The pipeline that `tailrace serve` runs: whether there is one, its command line, and how it connects."""
+
+import argparse
+import secrets
+import sys
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+from urllib.parse import urlencode
+
+from tailrace.cli.pipeline import duration
+from tailrace.cli.spark_needs import missing_for_spark
+from tailrace.errors import UsageError
+from tailrace.events.stream_release import Since
+from tailrace.mongod.cluster.cluster import Cluster
+from tailrace.mongod.server.access.process_users import PIPELINE_PRIVILEGES, add_process_user
+from tailrace.mongod.server.admin.logbook import Logbook
+from tailrace.mongod.server.emulation.release import Release
+from tailrace.mongod.server.server import Server
+from tailrace.mongod.server.streams.pipeline_child import COMPONENT, PipelineChild, Progress, allowed_silence
+
+_HISTORY_FOLDER: Final = "history"
+_CALM_TRIGGER: Final = "5s"
+_PROMPT_TRIGGER: Final = "0s"
+"""Without a head, clients wait for the pipeline: a batch begins as soon as there are entries."""
+_LOW_PRIORITY: Final = 10
+"""Niceness of the pipeline while streams read new events from the head and no client waits for it."""
+_PIPELINE_CONNECTS: Final[Since] = ((4, 4, 2),)
+"""PyMongo accepts no older servers, and the pipeline calls `hello`."""
+_PIPELINE_USER: Final = "__pipeline"
+_PASSWORD_BYTES: Final = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """The pipeline that builds a server's history."""
+
+    history: Path
+    is_child: bool
+    """False: another process builds this history."""
+    master: str | None
+    trigger: str
+    niceness: int
+
+    def command(self, source: list[str], log_level: str) -> list[str]:
+        """The child's command line; ``source`` are the arguments that name the deployment."""
+        master = [] if self.master is None else ["--master", self.master]
+        return [
+            *(sys.executable, "-m", "tailrace", "pipeline", *source, "--history", str(self.history)),
+            *("--trigger", self.trigger, "--log-level", log_level, "--end-with-input", *master),
+        ]
+
+
+def pipeline_of(arguments: argparse.Namespace, log: Logbook, stack: ExitStack) -> Pipeline | None:
+    """Return the pipeline that the options ask for; None for a server without a history."""
+    prompt = arguments.head == "off"
+    if arguments.standalone or (arguments.no_spark and arguments.history is None):
+        if prompt:
+            raise UsageError(
+                "--head off needs the history; leave out --standalone, and use Spark or --history DIR"
+            )
+        if arguments.spark_master is not None:
+            raise UsageError(
+                "--spark-master is for a server with a pipeline; leave out --no-spark and --standalone"
+            )
+        return None
+    if not arguments.no_spark:
+        missing = _too_old_for_spark(arguments.server_version) or missing_for_spark()
+        if missing is not None:
+            if prompt or arguments.spark_master is not None:
+                raise UsageError(missing)
+            log.warning(COMPONENT, "Running without a history", reason=missing)
+            return None
+    history = arguments.history
+    if history is None and arguments.data is not None:
+        history = arguments.data / _HISTORY_FOLDER
+    if history is None:
+        history = Path(
+            stack.enter_context(TemporaryDirectory(prefix="tailrace-history-", ignore_cleanup_errors=True))
+        )
+    return Pipeline(
+        history=history.absolute(),
+        is_child=not arguments.no_spark,
+        master=arguments.spark_master,
+        trigger=_PROMPT_TRIGGER if prompt else _CALM_TRIGGER,
+        niceness=0 if prompt else _LOW_PRIORITY,
+    )
+
+
+def _too_old_for_spark(server_version: str) -> str | None:
+    """Why the pipeline cannot read from a server that presents this version; None if it can."""
+    if Release.parse(server_version).has(_PIPELINE_CONNECTS):
+        return None
+    return f"the pipeline cannot read from a server of version {server_version}; use --no-spark"
+
+
+def _progress(server: Server | Cluster) -> Progress | None:
+    history = server.history
+    return None if history is None else Progress(history.through, history.lags)
+
+
+def new_child(server: Server | Cluster, pipeline: Pipeline, log: Logbook, folder: Path) -> PipelineChild:
+    """The child process that builds the history of a running server.
+
+    ``folder`` is private; the child reads its connection string from a file there. Raises `UsageError` if it
+    could not connect.
+    """
+    source = folder / "source"
+    source.touch(mode=0o600)
+    source.write_text(_own_source(server))
+    return PipelineChild(
+        pipeline.command(["--source-file", str(source)], server.options.log_level),
+        log,
+        niceness=pipeline.niceness,
+        progress=lambda: _progress(server),
+        silence_seconds=allowed_silence(duration(pipeline.trigger)),
+    )
+
+
+def _own_source(server: Server | Cluster) -> str:
+    """The connection string of a process of the server's own; its user exists in this process only."""
+    uri, options = server.uri, server.options
+    if options.auth:
+        password = secrets.token_urlsafe(_PASSWORD_BYTES)
+        add_process_user(server.access, _PIPELINE_USER, password, PIPELINE_PRIVILEGES)
+        uri = uri.replace("://", f"://{_PIPELINE_USER}:{password}@", 1)
+    if options.tls is None:
+        return uri
+    address, _, shown = uri.partition("?")
+    further = [part for part in shown.split("&") if part and part != "tls=true"]
+    return f"{address}?{'&'.join([*further, urlencode(options.tls.pipeline_options())])}"

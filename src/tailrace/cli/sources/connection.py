@@ -1,0 +1,74 @@
+"""The connection string of a command, and where its password comes from.
+
+Every user of a machine sees the arguments of its processes, so a password in them is refused. It comes from a
+file, from the environment, or is typed.
+"""
+
+import argparse
+import getpass
+import os
+import sys
+from pathlib import Path
+from typing import Final
+
+from tailrace.errors import UsageError
+from tailrace.sources.deployments.connection_string import ConnectionString, read_secret, with_password
+
+SOURCE_VARIABLE: Final = "TAILRACE_SOURCE"
+PASSWORD_VARIABLE: Final = "TAILRACE_PASSWORD"
+
+
+def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--source-file",
+        metavar="FILE",
+        type=Path,
+        help="a file with the whole connection string, instead of one in the arguments",
+    )
+    parser.add_argument(
+        "--password-file",
+        metavar="FILE",
+        type=Path,
+        help="a file with the password of the user that the connection string names; default: "
+        f"the variable {PASSWORD_VARIABLE}, else it is asked for",
+    )
+
+
+def connection_string(
+    arguments: argparse.Namespace, given: str | None, *, from_environment: bool = True
+) -> ConnectionString | None:
+    """The connection string with its password; None if there is none.
+
+    ``given`` is that of the arguments. Raises `UsageError` if it has a password, and if one is missing.
+    """
+    path: Path | None = arguments.source_file
+    if given is not None and path is not None:
+        raise UsageError("--source-file is instead of a connection string in the arguments; leave out one")
+    if given is not None:
+        uri = ConnectionString(given)
+        if uri.has_secrets:
+            raise UsageError(
+                "every user of this machine can see a password in the arguments; leave it out, and use "
+                f"--password-file FILE, the variable {PASSWORD_VARIABLE} or --source-file FILE"
+            )
+    elif path is not None:
+        uri = ConnectionString(read_secret(path).strip())
+    elif from_environment and os.environ.get(SOURCE_VARIABLE):
+        uri = ConnectionString(os.environ[SOURCE_VARIABLE].strip())
+    else:
+        return None
+    if arguments.password_file is not None:
+        return ConnectionString(uri, arguments.password_file.absolute())
+    return ConnectionString(with_password(uri, _password(uri))) if uri.lacks_password else uri
+
+
+def _password(uri: ConnectionString) -> str:
+    found = os.environ.get(PASSWORD_VARIABLE)
+    if found:
+        return found
+    if sys.stdin is not None and sys.stdin.isatty():
+        return getpass.getpass(f"Password of {uri.user}: ")
+    raise UsageError(
+        f"the password of the user {uri.user} is missing; use --password-file FILE or the variable "
+        f"{PASSWORD_VARIABLE}"
+    )
