@@ -23,8 +23,8 @@ from tailrace.mongod.server.admin.audit import AuditLog
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.emulation.fail_points import FailPoint
 from tailrace.mongod.server.emulation.member_fail_points import set_fail_point
-from tailrace.mongod.server.net.tls import Tls
 from tailrace.mongod.server.net.event_loop import new_event_loop
+from tailrace.mongod.server.net.tls import Tls
 from tailrace.mongod.server.node import Node
 from tailrace.mongod.server.options import ServerOptions
 from tailrace.mongod.server.server import Server
