@@ -156,6 +156,7 @@ SAMPLES: list[Document] = [
     {"replSetGetConfig": 1, "commitmentStatus": True},
     {"replSetGetStatus": 1},
     {"replSetStepUp": 1},
+    {"rotateCertificates": 1, "message": "renewed"},
     {"saslStart": 1, "mechanism": "PLAIN", "payload": Binary(b"")},
     {"serverStatus": 1, "metrics": 0},
     {"setClusterParameter": {"changeStreamOptions": {"preAndPostImages": {"expireAfterSeconds": 5}}}},
