@@ -108,11 +108,12 @@ def plan_aggregate(
         None if request.named is None else target.name,
         variables,
         collation,
-        ReadServices(context, state, variables),
+        ReadServices(context, state, variables, allow_disk_use=request.allow_disk_use),
         in_transaction=context.in_transaction,
         has_stage=context.node.release.has_stage,
         dialect=context.node.release.stream.dialect,
         search_error=context.node.release.search_error,
+        memory=context.node.memory.of_command(may_use_disk=request.allow_disk_use),
     )
     planned = plan_pipeline(
         state, target, request.pipeline, inner, collation, request.hint, raw_data=request.raw_data

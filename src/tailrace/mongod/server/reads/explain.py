@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation import PAUSE
+from tailrace.mongod.language.aggregation.rows import FoundRow
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.emulation.release import EXPRESS_PLANS, Release
 from tailrace.mongod.server.emulation.version import GIT_VERSION
 from tailrace.mongod.server.reads.access.access_paths import AccessPath
 from tailrace.mongod.server.reads.aggregating import PlannedAggregate, plan_aggregate
 from tailrace.mongod.server.reads.distinct_values import DistinctValues
-from tailrace.mongod.server.reads.execution import FoundRow
 from tailrace.mongod.server.reads.explained.counting import counting_scan, distinct_scan
 from tailrace.mongod.server.reads.explained.figures import Run, figures
 from tailrace.mongod.server.reads.explained.filters import parsed

@@ -59,15 +59,15 @@ class PlannedFind:
         request = self.query.request
         window = Window(request.skip, request.limit)
         if not request.tailable or self.path is None:
-            return self._cursor(state, window)
+            return self._cursor(context, state, window)
         return TailableCursor(
             context.node.followed_store(self.target.ns),
-            lambda: self._cursor(state, window),
+            lambda: self._cursor(context, state, window),
             window.progress,
             is_await=request.await_data,
         )
 
-    def _cursor(self, state: ReadState, window: Window) -> ScanCursor | ResultCursor:
+    def _cursor(self, context: Context, state: ReadState, window: Window) -> ScanCursor | ResultCursor:
         query, request, path = self.query, self.query.request, self.path
         ns = self.target.ns
         keeps_count = request.tailable and request.limit
@@ -81,7 +81,9 @@ class PlannedFind:
             matcher = query.matcher if request.query and not path.is_exact else None
             projection = None if query.projection is None else query.projection.on_bytes
             return ScanCursor(ns, state, path, matcher=matcher, projection=projection, limit=request.limit)
-        return ResultCursor(ns, state, query.results(self.rows(state), path, window), window.progress)
+        memory = context.node.memory.of_command(may_use_disk=request.allow_disk_use)
+        results = query.results(self.rows(state), path, window, memory)
+        return ResultCursor(ns, state, results, window.progress)
 
 
 def plan_find(
@@ -102,8 +104,10 @@ def plan_find(
     )
     if target.view is not None:
         _check_view(request)
-        services = ReadServices(context, state, variables)
-        inner = pipeline_context(context, target, variables, services, query.collation)
+        services = ReadServices(context, state, variables, allow_disk_use=request.allow_disk_use)
+        inner = pipeline_context(
+            context, target, variables, services, query.collation, allow_disk_use=request.allow_disk_use
+        )
         own = [{"$match": request.query}] if request.query else []
         view = plan_pipeline(state, target, own, inner, query.collation, request.hint)
         return PlannedFind(target, query, None, view)

@@ -17,8 +17,16 @@ from tailrace.mongod.server.reads.targets import Target, resolve
 class ReadServices:
     """Other collections in the pipeline's state, and documents about the server."""
 
-    def __init__(self, context: Context, state: ReadState, variables: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        context: Context,
+        state: ReadState,
+        variables: Mapping[str, Any],
+        *,
+        allow_disk_use: bool | None = None,
+    ) -> None:
         self._context = context
+        self._allow_disk_use = allow_disk_use
         self._state = state
         self._variables = variables
 
@@ -29,7 +37,9 @@ class ReadServices:
         if target.view is None:
             return self._state.documents(choose_read(self._state.reader, target.collection, Wanted({})))
         collation = target.collation(None)
-        context = pipeline_context(self._context, target, self._variables, self, collation)
+        context = pipeline_context(
+            self._context, target, self._variables, self, collation, allow_disk_use=self._allow_disk_use
+        )
         planned = plan_pipeline(self._state, target, (), context, collation)
         return (row if row is PAUSE else row.raw for row in planned.rows(self._state))
 
@@ -57,7 +67,13 @@ class ReadServices:
 
 
 def pipeline_context(
-    context: Context, target: Target, variables: Mapping[str, Any], services: ReadServices, collation: Any
+    context: Context,
+    target: Target,
+    variables: Mapping[str, Any],
+    services: ReadServices,
+    collation: Any,
+    *,
+    allow_disk_use: bool | None,
 ) -> PipelineContext:
     """The context in which a pipeline on a collection or view is compiled."""
     return PipelineContext(
@@ -70,4 +86,5 @@ def pipeline_context(
         has_stage=context.node.release.has_stage,
         dialect=context.node.release.stream.dialect,
         search_error=context.node.release.search_error,
+        memory=context.node.memory.of_command(may_use_disk=allow_disk_use),
     )
