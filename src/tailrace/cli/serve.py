@@ -37,7 +37,12 @@ from tailrace.mongod.server.emulation.release import Release
 from tailrace.mongod.server.emulation.version import VERSION
 from tailrace.mongod.server.net.event_loop import new_event_loop
 from tailrace.mongod.server.net.loop_faults import LoopFaults
-from tailrace.mongod.server.options import DEFAULT_PORT, DEFAULT_REPLICA_SET, ServerOptions
+from tailrace.mongod.server.options import (
+    DEFAULT_CONNECTIONS,
+    DEFAULT_PORT,
+    DEFAULT_REPLICA_SET,
+    ServerOptions,
+)
 from tailrace.mongod.server.server import Server
 from tailrace.mongod.server.streams.pipeline_child import COMPONENT, PipelineChild, Progress, allowed_silence
 from tailrace.mongod.store.store import DEFAULT_OPLOG_SIZE
@@ -131,6 +136,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         default=1,
         help="number of routers of the cluster, on ports beginning with --port; default: 1",
+    )
+    add(
+        "--max-connections",
+        metavar="N",
+        type=int,
+        default=DEFAULT_CONNECTIONS,
+        help="most connections that are open at the same time; further ones are closed; default: %(default)s",
     )
     add(
         "--server-version",
@@ -299,6 +311,8 @@ def _options(arguments: argparse.Namespace) -> ServerOptions:
         raise UsageError(f"--oplog-size is a number of megabytes from 1 to {_MAX_OPLOG_MEGABYTES}")
     if not 1 <= arguments.max_size <= _MAX_GIGABYTES:
         raise UsageError(f"--max-size is a number of gigabytes from 1 to {_MAX_GIGABYTES}")
+    if arguments.max_connections < 1:
+        raise UsageError("--max-connections is a number of at least 1")
     if not arguments.replica_set:
         raise UsageError("a replica set needs a name; use --standalone for a server without one")
     return ServerOptions(
@@ -315,6 +329,7 @@ def _options(arguments: argparse.Namespace) -> ServerOptions:
         first_user=_first_user(arguments) if arguments.auth else None,
         oplog_bytes=arguments.oplog_size * _MEGABYTE,
         max_bytes=arguments.max_size * _GIGABYTE,
+        max_connections=arguments.max_connections,
         head=arguments.head == "on",
         log_level=arguments.log_level,
         parameters=dict(_parameter(text) for text in arguments.set_parameter),

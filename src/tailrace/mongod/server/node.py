@@ -22,7 +22,7 @@ from tailrace.mongod.server.access.stored import StoredAccess
 from tailrace.mongod.server.admin.cluster_parameters import ClusterParameters
 from tailrace.mongod.server.admin.counters import Counters
 from tailrace.mongod.server.admin.logbook import Logbook
-from tailrace.mongod.server.admin.parameters import Parameters
+from tailrace.mongod.server.admin.parameters import MESSAGE_MEMORY, MESSAGE_TIMEOUT, Parameters
 from tailrace.mongod.server.admin.profiler import Profiler
 from tailrace.mongod.server.admin.stage_memory import NodeMemory
 from tailrace.mongod.server.admin.usage import Usage
@@ -116,7 +116,13 @@ class Node(ABC):
         self.background = Background(log)
         self.dispatcher = Dispatcher(self, self.kind_of_context)
         self.listener = Listener(
-            self.dispatcher, self.fail_points, self.counters, log, max_connections=options.max_connections
+            self.dispatcher,
+            self.fail_points,
+            self.counters,
+            log,
+            max_connections=options.max_connections,
+            message_bytes=self.parameters[MESSAGE_MEMORY],
+            stalled_seconds=self.parameters[MESSAGE_TIMEOUT],
         )
         self._add_reapers()
         self.parameters.on_change.append(self._set_verbosity)

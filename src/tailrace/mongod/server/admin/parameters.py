@@ -18,6 +18,7 @@ from tailrace.events.stages.plan import END_OF_TRANSACTION_FLAG
 from tailrace.mongod.language.aggregation.memory.budget import DEFAULT_LIMIT, DEFAULT_TOTAL
 from tailrace.mongod.server.admin.log_verbosity import LogVerbosity
 from tailrace.mongod.server.emulation.release import CURRENT, Release
+from tailrace.mongod.server.net.message_budget import DEFAULT_BYTES
 
 INSERT_BATCH: Final = "internalInsertMaxBatchSize"
 SNAPSHOT_WINDOW: Final = "minSnapshotHistoryWindowInSeconds"
@@ -26,6 +27,10 @@ COMPONENT_VERBOSITY: Final = "logComponentVerbosity"
 SORT_MEMORY: Final = "internalQueryMaxBlockingSortMemoryUsageBytes"
 TOTAL_MEMORY: Final = "tailraceMaxTotalStageMemoryBytes"
 """For the stages of all commands and open cursors together; MongoDB has no such limit."""
+MESSAGE_MEMORY: Final = "tailraceMaxMessageMemoryBytes"
+"""For all large messages together, from their arrival to their replies."""
+MESSAGE_TIMEOUT: Final = "tailraceHalfMessageTimeoutSecs"
+"""After this time without a byte, a connection with a message that has not arrived completely is closed."""
 _FEATURE_FLAG: Final = "featureFlag"
 _NO_CODE: Final = 0
 """Errors of these commands have only a message; seen on 6.0.27."""
@@ -106,16 +111,21 @@ PARAMETERS: Final = {
         Parameter("maxSessions", 1_000_000, 1, settable_at_runtime=False),
         Parameter("allowDiskUseByDefault", True),
         Parameter(SORT_MEMORY, DEFAULT_LIMIT, 0),
-        Parameter("internalQueryMaxPushBytes", DEFAULT_LIMIT, 1),
+        *(
+            Parameter(name, DEFAULT_LIMIT, 1)
+            for name in (
+                "internalQueryMaxPushBytes",
+                "internalQueryTopNAccumulatorBytes",
+                "internalDocumentSourceDensifyMaxMemoryBytes",
+            )
+        ),
         *(
             Parameter(name, Int64(DEFAULT_LIMIT), 1, 2**63 - 1)
             for name in (
                 "internalDocumentSourceGroupMaxMemoryBytes",
                 "internalDocumentSourceSetWindowFieldsMaxMemoryBytes",
-                "internalDocumentSourceDensifyMaxMemoryBytes",
                 "internalQueryFacetMaxOutputDocSizeBytes",
                 "internalQueryMaxAddToSetBytes",
-                "internalQueryTopNAccumulatorBytes",
             )
         ),
         Parameter(
@@ -124,6 +134,8 @@ PARAMETERS: Final = {
             MAX_INTERNAL_SIZE,
             2**63 - 1,
         ),
+        Parameter(MESSAGE_MEMORY, Int64(DEFAULT_BYTES), 1, 2**63 - 1, settable_at_runtime=False),
+        Parameter(MESSAGE_TIMEOUT, 60.0, 0.1, settable_at_runtime=False),
         Parameter(TOTAL_MEMORY, Int64(DEFAULT_TOTAL), 1, 2**63 - 1),
     )
 }

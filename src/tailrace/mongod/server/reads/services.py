@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tailrace.mongod.language.aggregation import PAUSE, Pause, PipelineContext
+from tailrace.mongod.language.aggregation.memory.budget import StageMemory
 from tailrace.mongod.language.aggregation.rows import Document
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.reads.access.access_paths import CollectionScan, IndexScan
@@ -22,11 +23,10 @@ class ReadServices:
         context: Context,
         state: ReadState,
         variables: Mapping[str, Any],
-        *,
-        allow_disk_use: bool | None = None,
+        memory: StageMemory,
     ) -> None:
         self._context = context
-        self._allow_disk_use = allow_disk_use
+        self._memory = memory
         self._state = state
         self._variables = variables
 
@@ -37,9 +37,7 @@ class ReadServices:
         if target.view is None:
             return self._state.documents(choose_read(self._state.reader, target.collection, Wanted({})))
         collation = target.collation(None)
-        context = pipeline_context(
-            self._context, target, self._variables, self, collation, allow_disk_use=self._allow_disk_use
-        )
+        context = pipeline_context(self._context, target, self._variables, self, collation, self._memory)
         planned = plan_pipeline(self._state, target, (), context, collation)
         return (row if row is PAUSE else row.raw for row in planned.rows(self._state))
 
@@ -72,8 +70,7 @@ def pipeline_context(
     variables: Mapping[str, Any],
     services: ReadServices,
     collation: Any,
-    *,
-    allow_disk_use: bool | None,
+    memory: StageMemory,
 ) -> PipelineContext:
     """The context in which a pipeline on a collection or view is compiled."""
     return PipelineContext(
@@ -86,5 +83,5 @@ def pipeline_context(
         has_stage=context.node.release.has_stage,
         dialect=context.node.release.stream.dialect,
         search_error=context.node.release.search_error,
-        memory=context.node.memory.of_command(may_use_disk=allow_disk_use),
+        memory=memory,
     )

@@ -5,7 +5,7 @@ values take several times as much in Python, so that a server needs more memory 
 """
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from tailrace.bson.documents import encode
 from tailrace.error_codes import ErrorCode
@@ -49,28 +49,48 @@ class MemoryTotal:
         self.used = 0
 
 
+class Closable(Protocol):
+    """What a stage has opened."""
+
+    def close(self) -> None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class StageMemory:
-    """What the stages of one command may use."""
+    """What the stages of one command may use, and what they have opened.
+
+    A stage closes what it has opened. When one fails, that may take until its error is forgotten, so the
+    owner of the pipeline calls `close` as well.
+    """
 
     limits: Limits = field(default_factory=Limits)
     may_use_disk: bool = True
     total: MemoryTotal = field(default_factory=MemoryTotal)
     folder: SpillFolder = field(default_factory=SpillFolder)
+    opened: dict[int, Closable] = field(default_factory=dict)
+    """By identity."""
 
     def hold(self, limit: int) -> "Holding":
         """The account of a new stage."""
-        return Holding(limit, self.total)
+        holding = Holding(limit, self)
+        self.opened[id(holding)] = holding
+        return holding
+
+    def close(self) -> None:
+        """Release the memory of all stages, and remove their files."""
+        for item in list(self.opened.values()):
+            item.close()
 
 
 class Holding:
     """What one stage holds."""
 
-    __slots__ = ("_limit", "_total", "size")
+    __slots__ = ("_limit", "_memory", "_total", "size")
 
-    def __init__(self, limit: int, total: MemoryTotal) -> None:
+    def __init__(self, limit: int, memory: StageMemory) -> None:
         self._limit = limit
-        self._total = total
+        self._memory = memory
+        self._total = memory.total
         self.size = 0
 
     def add(self, size: int) -> bool:
@@ -89,6 +109,11 @@ class Holding:
         """Nothing is held any more."""
         self._total.used -= self.size
         self.size = 0
+
+    def close(self) -> None:
+        """The stage has ended."""
+        self.clear()
+        self._memory.opened.pop(id(self), None)
 
 
 def size_of(value: Any) -> int:

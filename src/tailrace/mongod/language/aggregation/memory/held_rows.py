@@ -17,7 +17,7 @@ class HeldRows:
     def __init__(self, memory: StageMemory, limit: int) -> None:
         """Above ``limit`` bytes rows are stored in a file."""
         self._holding = memory.hold(limit)
-        self._file = SpillFile(memory.folder)
+        self._file = SpillFile(memory)
         self._parts: list[Part] = []
         self._rows: list[Row] = []
         self._count = 0
@@ -54,5 +54,5 @@ class HeldRows:
         """Release memory and remove the file."""
         self._rows = []
         self._parts = []
-        self._holding.clear()
+        self._holding.close()
         self._file.close()

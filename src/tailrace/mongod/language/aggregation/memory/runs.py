@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable, Iterator
 from operator import itemgetter
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
+from tailrace.mongod.language.aggregation.memory.budget import StageMemory
 from tailrace.mongod.language.aggregation.memory.spill_file import Part, SpillFile
-from tailrace.mongod.language.aggregation.memory.spill_folder import SpillFolder
 
 Item = TypeVar("Item")
 Keyed: TypeAlias = tuple[Any, Item]
@@ -21,9 +21,9 @@ class Runs(Generic[Item]):
     """Runs of records in order; of equal keys, those of earlier runs come first."""
 
     def __init__(
-        self, folder: SpillFolder, unpack: Callable[[bytes], Keyed[Item]], *, reverse: bool = False
+        self, memory: StageMemory, unpack: Callable[[bytes], Keyed[Item]], *, reverse: bool = False
     ) -> None:
-        self._file = SpillFile(folder)
+        self._file = SpillFile(memory)
         self._unpack = unpack
         self._reverse = reverse
         self._runs: list[Part] = []

@@ -43,7 +43,7 @@ class Sorter(Generic[Item]):
         self._most = most
         self._may_use_disk = memory.may_use_disk
         self._refused = refused
-        self._runs = Runs(memory.folder, codec.unpack, reverse=reverse)
+        self._runs = Runs(memory, codec.unpack, reverse=reverse)
         self._holding = memory.hold(limit)
         self._held: list[Keyed[Item]] = []
         self._edge: Any = None
@@ -132,5 +132,5 @@ class Sorter(Generic[Item]):
     def close(self) -> None:
         """Release memory and remove the file."""
         self._held = []
-        self._holding.clear()
+        self._holding.close()
         self._runs.close()

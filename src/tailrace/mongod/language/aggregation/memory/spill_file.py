@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.language.aggregation.memory.spill_folder import SpillFolder
+from tailrace.mongod.language.aggregation.memory.budget import StageMemory
 from tailrace.query.pacing import tick
 
 _LENGTH: Final = Struct("<I")
@@ -29,8 +29,8 @@ class Part(NamedTuple):
 class SpillFile:
     """Records, each with its length before it."""
 
-    def __init__(self, folder: SpillFolder) -> None:
-        self._folder = folder
+    def __init__(self, memory: StageMemory) -> None:
+        self._memory = memory
         self._path: str | None = None
         self._size = 0
 
@@ -52,7 +52,8 @@ class SpillFile:
 
     def _append(self, data: bytes) -> None:
         if self._path is None:
-            self._path = str(self._folder.new_file())
+            self._path = str(self._memory.folder.new_file())
+            self._memory.opened[id(self)] = self
         try:
             with open(self._path, "ab", buffering=0) as file:
                 view = memoryview(data)
@@ -78,17 +79,6 @@ class SpillFile:
             position += whole
             at += whole
 
-    def record_at(self, position: int) -> bytes:
-        """The record that begins at a position."""
-        data = self._bytes(position, _READ_AT_ONCE)
-        end = _LENGTH.size + _LENGTH.unpack_from(data)[0]
-        return (data if end <= len(data) else self._bytes(position, end))[_LENGTH.size : end]
-
-    @staticmethod
-    def space_of(record: bytes) -> int:
-        """How many bytes of the file a record takes."""
-        return _LENGTH.size + len(record)
-
     def _bytes(self, position: int, size: int) -> bytes:
         assert self._path is not None, "something was written before"
         with open(self._path, "rb", buffering=0) as file:
@@ -98,8 +88,6 @@ class SpillFile:
         """Remove the file."""
         path, self._path = self._path, None
         if path is not None:
+            self._memory.opened.pop(id(self), None)
             with suppress(OSError):
                 os.unlink(path)
-
-    def __del__(self) -> None:
-        self.close()

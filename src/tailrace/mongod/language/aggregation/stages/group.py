@@ -117,7 +117,7 @@ class _Groups:
         self._group_size = _GROUP_OVERHEAD + _STATE_OVERHEAD * len(accumulators)
         self._new = 0
         self._may_use_disk = scope.memory.may_use_disk
-        self._runs: Runs[Document] = Runs(scope.memory.folder, _unpacker(value_key(scope)))
+        self._runs: Runs[Document] = Runs(scope.memory, _unpacker(value_key(scope)))
         self._holding = scope.memory.hold(scope.memory.limits.group)
 
     def states(self, key: Any, value: Any) -> list[State]:
@@ -170,7 +170,7 @@ class _Groups:
 
     def close(self) -> None:
         self._groups = {}
-        self._holding.clear()
+        self._holding.close()
         self._runs.close()
 
 
