@@ -55,6 +55,8 @@ class Request:
     """The decoded command, if it was decoded; see `check_document` for its limits."""
     is_exact: bool = False
     """Whether ``decoded`` is known to be exact."""
+    is_repetition: bool = False
+    """Whether this reply follows another one to the same request."""
 
     @property
     def name(self) -> str:

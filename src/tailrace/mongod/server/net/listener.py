@@ -28,6 +28,7 @@ from tailrace.mongod.wire.compression import OFFERED
 from tailrace.mongod.wire.endpoint import Announced, body_size
 from tailrace.mongod.wire.header import OpCode
 from tailrace.mongod.wire.large_document import LARGE, Steps
+from tailrace.query.pacing import has_pacer, tick
 
 if TYPE_CHECKING:
     from tailrace.mongod.server.access.stored import StoredAccess
@@ -383,7 +384,8 @@ class ClientConnection(asyncio.BufferedProtocol):
             except StopIteration as end:
                 request: Request = end.value
                 return request
-            if time.monotonic() >= pause_at:
+            tick()
+            if not has_pacer() and time.monotonic() >= pause_at:
                 await asyncio.sleep(0)
                 pause_at = time.monotonic() + _SECONDS_AT_ONCE
 

@@ -6,6 +6,7 @@ from typing import Final
 from tailrace.mongod.language.aggregation.memory.budget import ROW_OVERHEAD, StageMemory
 from tailrace.mongod.language.aggregation.memory.spill_file import Part, SpillFile
 from tailrace.mongod.language.aggregation.rows import Document, Row, pack, unpack
+from tailrace.query.pacing import tick
 
 KEPT_DECODED: Final = 64 * 1024
 """How many bytes of rows are held together with their values, which take many times as much."""
@@ -47,6 +48,7 @@ class HeldRows:
 
     def __iter__(self) -> Iterator[Document]:
         for row in self.rows():
+            tick()
             # The row itself does not hold what it decodes: the next reader may be much later.
             yield Row(raw=row.raw).document if row.is_packed else row.document
 

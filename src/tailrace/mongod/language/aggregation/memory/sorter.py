@@ -7,6 +7,7 @@ from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.memory.budget import StageMemory
 from tailrace.mongod.language.aggregation.memory.runs import Keyed, Runs
 from tailrace.mongod.language.aggregation.rows import PAUSE, ROWS_BETWEEN_PAUSES, Pause
+from tailrace.query.pacing import tick
 from tailrace.query.step_sort import buckets
 
 Item = TypeVar("Item")
@@ -58,6 +59,7 @@ class Sorter(Generic[Item]):
 
     def add(self, key: Any, item: Item) -> bool:
         """Add an item; returns whether `spill` has to be called now."""
+        tick()
         size = self._codec.size(item)
         self.size += size
         edge = self._edge
@@ -88,44 +90,47 @@ class Sorter(Generic[Item]):
         for bucket in buckets(self._held, reverse=self._reverse):
             ordered += bucket or ()
             yield PAUSE
+            tick()
         self._held = []
         pack = self._codec.pack
         self._runs.add(pack(item) for _, item in ordered[: self._most])
         self._holding.clear()
         yield PAUSE
 
-    def items(self) -> Iterator[Keyed[Item] | Pause]:
-        """All items in order, with their keys; what has been read is no longer held."""
-        if self._runs or (self._holding.is_too_much_at_rest and self._may_use_disk):
+    def items(self) -> Iterator[Item | Pause]:
+        """All items in order; what has been read is no longer held."""
+        is_too_much = self._holding.is_too_much_at_rest
+        if is_too_much and not self._may_use_disk:
+            raise self._refused()
+        if self._runs or is_too_much:
             if self._held:
                 yield from self.spill()
             yield from self._merged()
             return
-        if self._holding.is_too_much_at_rest:
-            raise self._refused()
-        left = len(self._held) if self._most is None else self._most
-        count = 0
+        # Without their keys, which take more memory than small items: this may be an idle cursor.
+        ordered: list[Item] = []
         for bucket in buckets(self._held, reverse=self._reverse):
-            if bucket is None:
+            ordered += [item for _, item in bucket or ()]
+            if len(ordered) > ROWS_BETWEEN_PAUSES:
                 yield PAUSE
-                continue
-            del bucket[left:]
-            left -= len(bucket)
-            bucket.reverse()
-            while bucket:
-                keyed = bucket.pop()
-                self._holding.add(-self._codec.size(keyed[1]))
-                yield keyed
-                count += 1
-                if not count % ROWS_BETWEEN_PAUSES:
-                    yield PAUSE
-        self._holding.clear()
+                tick()
+        if self._most is not None:
+            del ordered[self._most :]
+        ordered.reverse()
+        while ordered:
+            item = ordered.pop()
+            self._holding.add(-self._codec.size(item))
+            tick()
+            yield item
+            if ordered and not len(ordered) % ROWS_BETWEEN_PAUSES:
+                yield PAUSE
 
-    def _merged(self) -> Iterator[Keyed[Item] | Pause]:
-        for count, keyed in enumerate(self._runs.merged(), start=1):
+    def _merged(self) -> Iterator[Item | Pause]:
+        for count, (_, item) in enumerate(self._runs.merged(), start=1):
             if self._most is not None and count > self._most:
                 break
-            yield keyed
+            tick()
+            yield item
             if not count % ROWS_BETWEEN_PAUSES:
                 yield PAUSE
 

@@ -64,11 +64,11 @@ def compile_bucket_auto(name: str, spec: Any, scope: StageScope) -> Stage:
                 if sorter.add(key_of(value), (value, row)):
                     yield from sorter.spill()
             buckets = _Buckets(rule, _average_size(total, count), count, accumulators, scope)
-            for keyed in sorter.items():
-                if keyed is PAUSE:
-                    yield keyed
+            for valued in sorter.items():
+                if valued is PAUSE:
+                    yield valued
                 else:
-                    yield from buckets.add(keyed[0], *keyed[1])
+                    yield from buckets.add(key_of(valued[0]), *valued)
             yield from buckets.finish()
         finally:
             sorter.close()

@@ -35,8 +35,8 @@ def compile_sample(name: str, spec: Any, scope: StageScope) -> Stage:
                 key = random.random()
                 if size and sorter.add(key, (key, row)):
                     yield from sorter.spill()
-            for keyed in sorter.items():
-                yield keyed if keyed is PAUSE else keyed[1][1]
+            for drawn in sorter.items():
+                yield drawn if drawn is PAUSE else drawn[1]
         finally:
             sorter.close()
 

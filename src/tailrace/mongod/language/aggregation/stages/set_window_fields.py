@@ -92,11 +92,12 @@ def window_stage(
                 if sorter.size > KEPT_DECODED:
                     row.forget_values()
             current: Any = None
-            for keyed in sorter.items():
-                if keyed is PAUSE:
-                    yield keyed
+            for valued in sorter.items():
+                if valued is PAUSE:
+                    yield valued
                     continue
-                (partition, _), (_, row) = keyed
+                value, row = valued
+                partition = key_of(value)
                 if partition != current and len(documents):
                     yield from results(documents)
                     documents.close()

@@ -33,8 +33,7 @@ def sort_stage(ordering: Ordering, memory: StageMemory, limit: int | None = None
                     yield from sorter.spill()
                 if sorter.size > KEPT_DECODED:
                     row.forget_values()
-            for keyed in sorter.items():
-                yield keyed if keyed is PAUSE else keyed[1]
+            yield from sorter.items()
         finally:
             sorter.close()
 
