@@ -27,8 +27,8 @@ def random_value(rng: random.Random, depth: int = 0) -> Any:
         Symbol("s"), Undefined(), DBPointer("a.b", ObjectId(bytes(12))), Code("f"), {"$ref": "c", "$id": 1}, {}, [],
         {"$id": 1, "$ref": "c", "x": 1},
     ]  # fmt: skip
-    if depth < 4 and rng.random() < 0.4:
-        size = rng.choice([1, 3, 30, 300 if depth < 2 else 3])
+    if depth < 3 and rng.random() < 0.4:
+        size = rng.choice([1, 3, (300, 30, 3)[depth]])
         items = [random_value(rng, depth + 1) for _ in range(size)]
         form = rng.randrange(3)
         if form == 0:
@@ -38,19 +38,18 @@ def random_value(rng: random.Random, depth: int = 0) -> Any:
     return rng.choice(kinds)
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_large_command_arrives_exactly(raw: RawClient, seed: int) -> None:
     seed = seed or random.randrange(10**9)
     print(f"seed {seed}")
     rng = random.Random(seed)
     values: list[Any] = []
     size = 0
-    while size < LARGE:
+    while size < LARGE or len(values) < 100:
         values.append(random_value(rng))
         size += len(encode({"": values[-1]}))
-    command = {"echo": values, "more": {str(number): value for number, value in enumerate(values)}}
+    command = {"echo": values[1:], **{f"more{number}": value for number, value in enumerate(values[:100])}}
     body = encode({**command, "$db": "admin"})
-    assert len(body) > 2 * LARGE
     raw.socket.sendall(raw.message(body))
     assert encode(decode(raw.receive().document)["echo"]) == body
 
