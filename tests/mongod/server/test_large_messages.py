@@ -112,7 +112,7 @@ def test_requests_of_a_connection_keep_their_order(raw: RawClient) -> None:
 
 @pytest.fixture(scope="module")
 def narrow() -> Iterator[RunningServer]:
-    """A server with memory for about one large message, and little patience."""
+    """A server with memory for about one large message, whose half-sent messages end soon."""
     with running(parameters={BUDGET: 1_500_000, TIMEOUT: 0.4}) as server:
         yield server
 

@@ -13,7 +13,7 @@ from typing import Final
 DEFAULT_BYTES: Final = 512 * 1024 * 1024
 DECODED: Final = 8
 """How much memory decoded values take, as a multiple of their bytes."""
-_PATIENCE_SECONDS: Final = 2.0
+_ADMISSION_SECONDS: Final = 2.0
 
 
 class MessageBudget:
@@ -65,9 +65,9 @@ class MessageBudget:
 
     def _watch(self) -> None:
         if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_PATIENCE_SECONDS, self._lose_patience)
+            self._timer = asyncio.get_running_loop().call_later(_ADMISSION_SECONDS, self._admit_in_any_case)
 
-    def _lose_patience(self) -> None:
+    def _admit_in_any_case(self) -> None:
         self._timer = None
         if self._waiting:
             self._admit_first()
