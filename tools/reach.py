@@ -49,7 +49,8 @@ def record(folder: Path, packages: Iterable[str]) -> None:
     KEPT.mkdir(exist_ok=True)
     settings = folder / "coverage.ini"
     included = ", ".join(f"{SOURCE / package}/*" for package in packages)
-    settings.write_text(f"[run]\nrelative_files = true\ndata_file = {_LINES}\ninclude = {included}\n")
+    lines = ("[run]", "relative_files = true", "concurrency = thread, greenlet", f"data_file = {_LINES}")
+    settings.write_text("\n".join((*lines, f"include = {included}", "")))
     _LINES.unlink(missing_ok=True)
     seconds: dict[str, float] = {}
     for number, paths in enumerate(RECORDED):

@@ -14,6 +14,8 @@ from tailrace.mongod.wire.compression import COMPRESSORS
 from tailrace.mongod.wire.header import MAX_MESSAGE_SIZE, OpCode
 from tailrace.testing.replica_set import ReplicaSet
 from tests.cli.serving import end, serving
+from tests.mongod.server.endless import COMMANDS, Running, operations, prepare
+from tests.mongod.server.running import wait_for
 
 MEGABYTE = 1 << 20
 
@@ -97,3 +99,19 @@ def test_a_client_that_leaves_without_reading_is_no_line_of_another_form() -> No
             client.admin.command("ping")
         _, log = end(process, signal.SIGTERM)  # every line is JSON
     assert "socket.send" not in str(log)
+
+
+@pytest.mark.parametrize("options", [(), ("--shards", "2")], ids=["replica set", "cluster"])
+def test_a_signal_ends_the_process_while_clients_compute(options: tuple[str, ...]) -> None:
+    names = ("find", "windows", "update", "validator")
+    with (
+        serving(*options) as (process, uri),
+        MongoClient[dict[str, object]](uri, serverSelectionTimeoutMS=1000) as client,
+    ):
+        prepare(client.shop)
+        commands = [Running(uri, "shop", COMMANDS[name]) for name in names]
+        wait_for(lambda: len(operations(client, "shop")) >= len(commands))
+        _, log = end(process, signal.SIGTERM)
+        assert [line["msg"] for line in log].count("Shut down") >= 1
+        for command in commands:
+            command.client.close()

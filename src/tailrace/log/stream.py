@@ -23,6 +23,7 @@ from tailrace.log.event_log import EntryItem, EventLog, LogItem, Slice
 from tailrace.log.shared_output import AnyRow, OutputBatch
 from tailrace.log.stream_output import StreamOutput
 from tailrace.log.waiting import Waiter
+from tailrace.query.pacing import tick
 
 _VIEWS: Final = "system.views"
 _ENOUGH: Final = 1000
@@ -151,7 +152,8 @@ class LogStream:
             if batch is None:
                 rows = self._next_rows(self._log.read(place))
                 batch = OutputBatch(rows, self._scanned)
-                if group is not None and rows.failure is None:
+                # Another stream may have come here during a tick of the filter.
+                if group is not None and rows.failure is None and place not in group.batches:
                     self._log.shared_output.store(group, place, batch)
         except CommandError as error:
             self._output.fail(error)
@@ -199,6 +201,7 @@ class LogStream:
         for item in found.items:
             if len(selected) >= _ENOUGH or (selected and self._shows_runs and self._log.run_of(item)):
                 return Batch(selected)
+            tick()
             self._scanned = item.ts
             if isinstance(item, EntryItem):
                 ended = self._select_logged(item, selected)

@@ -7,8 +7,9 @@ and are woken many times a second, so a wait costs two entries in dicts and a sh
 
 import asyncio
 from collections import deque
-from collections.abc import Collection, Iterable
-from typing import Final, TypeAlias
+from collections.abc import Callable, Collection, Iterable
+from time import monotonic
+from typing import Final, TypeAlias, TypeVar
 
 from tailrace.errors import CommandError
 from tailrace.events.change_event import ChangeEvent
@@ -16,6 +17,7 @@ from tailrace.events.oplog_entry import PLAIN, Head, OplogEntry
 from tailrace.events.scope import Scope, ScopeKind
 from tailrace.events.stages.oplog_match import EntryFilter
 from tailrace.lake.deferred_entries import is_deferred
+from tailrace.query.pacing import set_pacer
 
 _EVERYTHING: Final = ""
 _RELEASED_AT_ONCE: Final = 50
@@ -23,13 +25,35 @@ _RELEASED_AT_ONCE: Final = 50
 _STEP: Final = 0.005
 """Seconds by which a wait may be longer than requested, so that one timer can end many."""
 
+_BRIEF: Final = 0.001
+"""Seconds after which a stream is woken without testing its filter, from then on always."""
+
+T = TypeVar("T")
 Future: TypeAlias = "asyncio.Future[None]"
+
+
+class _TakesLong(BaseException):
+    """A filter takes too long to be tested for a stream that only waits."""
+
+
+class _Brief:
+    """The pacer of tests that nobody can interrupt: those of many streams, while a commit is delivered."""
+
+    def __init__(self) -> None:
+        self._end = monotonic() + _BRIEF
+
+    def look(self) -> None:
+        if monotonic() >= self._end:
+            raise _TakesLong
+
+    def aside(self, _work: Callable[[], T]) -> T:
+        raise _TakesLong
 
 
 class Waiter:
     """One stream that waits now and then for something it can see."""
 
-    __slots__ = ("future", "is_woken", "key", "visible")
+    __slots__ = ("_is_slow", "future", "is_woken", "key", "visible")
 
     def __init__(self, scope: Scope, visible: EntryFilter) -> None:
         self.key = key_of(scope)
@@ -38,6 +62,22 @@ class Waiter:
         """What its stream awaits while it waits."""
         self.is_woken = False
         """Whether there was something, perhaps after its time was over."""
+        self._is_slow = False
+
+    def may_see(self, test: Callable[[T], bool], item: T) -> bool:
+        """Whether its filter lets something through; True if that is for the stream itself to find out."""
+        if self._is_slow:
+            return True
+        before = set_pacer(_Brief())
+        try:
+            return test(item)
+        except CommandError:
+            return True  # it will get the same error, and report it
+        except _TakesLong:
+            self._is_slow = True
+            return True
+        finally:
+            set_pacer(before)
 
     def release(self) -> None:
         """Let its stream continue."""
@@ -146,10 +186,7 @@ class Waiters:
                 continue
             decision = waiter.visible.sees_plain(entry.head) if is_usual else None
             if decision is None:
-                try:
-                    decision = waiter.visible.sees(entry)
-                except CommandError:
-                    decision = True  # it will get the same error, and report it
+                decision = waiter.may_see(waiter.visible.sees, entry)
             if decision:
                 waiter.is_woken = True
                 self._woken.append(waiter)
@@ -173,10 +210,6 @@ class Waiters:
 
 
 def _sees(waiter: Waiter, event: ChangeEvent) -> bool:
-    visible = waiter.visible
-    try:
-        if is_deferred(event):
-            return visible.sees(event.entry)
-        return visible.may_show(event)
-    except CommandError:
-        return True  # it will get the same error, and report it
+    if is_deferred(event):
+        return waiter.may_see(waiter.visible.sees, event.entry)
+    return waiter.may_see(waiter.visible.may_show, event)

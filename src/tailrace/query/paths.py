@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
 from tailrace.query.missing import MISSING
+from tailrace.query.pacing import ticking
 
 Test: TypeAlias = Callable[[Any], bool]
 """A test of one value, which may be `MISSING`."""
@@ -58,7 +59,7 @@ class Path:
             value = document.get(self.components[depth], MISSING)
             if depth == last:
                 if into_last_array and isinstance(value, list):
-                    for index, item in enumerate(value):
+                    for index, item in enumerate(ticking(value)):
                         yield item, index
                 yield value, None
                 return
@@ -74,7 +75,7 @@ class Path:
     def _in_array(self, array: list[Any], depth: int, into_last_array: bool) -> Iterator[Located]:
         wanted = self._indexes[depth]
         is_last = depth == len(self.components) - 1
-        for index, item in enumerate(array):
+        for index, item in enumerate(ticking(array)):
             if isinstance(item, dict):
                 for value, _ in self._in_document(item, depth, into_last_array):
                     yield value, index
@@ -117,7 +118,7 @@ def _field_predicate(name: str, test: Test, into_array: bool) -> Callable[[dict[
     def holds(document: dict[str, Any]) -> bool:
         value = document.get(name, MISSING)
         if into_array and isinstance(value, list):
-            for item in value:
+            for item in ticking(value):
                 if test(item):
                     return True
         return test(value)

@@ -25,6 +25,7 @@ from tailrace.query.expressions.field_path import split_path
 from tailrace.query.expressions.numbers.number_types import real
 from tailrace.query.expressions.operands import is_number
 from tailrace.query.expressions.scope import Collating
+from tailrace.query.pacing import tick
 from tailrace.query.paths import array_index
 
 Document: TypeAlias = dict[str, Any]
@@ -119,7 +120,12 @@ class Ordering:
 
     def sort(self, documents: Iterable[Document]) -> list[Document]:
         """The documents in order; equal ones in the order of input."""
-        return sorted(documents, key=self.natural_key, reverse=self.is_reversed)
+
+        def key(document: Document) -> SortKey:
+            tick()
+            return self.natural_key(document)
+
+        return sorted(documents, key=key, reverse=self.is_reversed)
 
 
 class TopSelector(Generic[Item]):
@@ -138,6 +144,7 @@ class TopSelector(Generic[Item]):
 
     def add(self, document: Document, item: Item) -> Sequence[Item]:
         """Add an item with the document that it is sorted by; returns the items that are dropped now."""
+        tick()
         key = self._ordering.natural_key(document)
         if self._edge is not None and self._is_outside(key, self._edge):
             return (item,)

@@ -22,6 +22,7 @@ from pymongo import MongoClient
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.emulation.fail_points import FailPoint
 from tailrace.mongod.server.emulation.member_fail_points import set_fail_point
+from tailrace.mongod.server.net.event_loop import new_event_loop
 from tailrace.mongod.server.node import Node
 from tailrace.mongod.server.options import ServerOptions
 from tailrace.mongod.server.server import Server
@@ -107,7 +108,7 @@ class InThread(ABC, Generic[S]):
                 prefix="tailrace-", dir=memory_folder(), ignore_cleanup_errors=True
             )
             self.options = replace(self.options, data=Path(self._folder.name))
-        loop = self._loop = asyncio.new_event_loop()
+        loop = self._loop = new_event_loop()
         # A daemon, so that the process can end although nobody called `stop`.
         self._thread = threading.Thread(target=loop.run_forever, name=f"tailrace {self.name}", daemon=True)
         self._thread.start()

@@ -18,6 +18,7 @@ from tailrace.events.stages.rewrites.reordering import UserStage
 from tailrace.events.stages.stage import Batch, Row
 from tailrace.events.stream_release import SPLIT
 from tailrace.query.collation import Collation
+from tailrace.query.pacing import with_ticks
 from tailrace.query.placed import in_places
 from tailrace.query.reshape import compile_stage
 from tailrace.query.stage_names import is_stage
@@ -144,7 +145,7 @@ class UserStages:
     def __call__(self, batch: Batch[Row]) -> Batch[Row]:
         kept: list[Row] = []
         try:
-            for row in batch.items:
+            for row in with_ticks(batch.items):
                 document = self._run(decode(row.raw), row.event)
                 if document is None:
                     continue

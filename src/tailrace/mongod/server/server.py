@@ -24,6 +24,7 @@ from tailrace.mongod.server.dispatch.dispatcher import Dispatcher
 from tailrace.mongod.server.dispatch.internal_calls import call
 from tailrace.mongod.server.emulation.release import VECTORED_INSERTS, Release
 from tailrace.mongod.server.net.stopping import Stoppable
+from tailrace.mongod.server.net.turns import turns_of
 from tailrace.mongod.server.options import ServerOptions
 from tailrace.mongod.server.replica_set.member import Member, SharedBySet
 from tailrace.mongod.server.replica_set.replica_set_config import store_configuration
@@ -124,7 +125,9 @@ class Server(Stoppable):
             map_size=options.max_bytes,
             held_through=0 if self._holds_oplog else None,
         )
-        store.attach(asyncio.get_running_loop())
+        loop = asyncio.get_running_loop()
+        store.attach(loop)
+        turns_of(loop).watch_writer(store.is_writing)
         store.logs_batches = self._logs_batches
         store.rules = self._rules
         return store
@@ -228,6 +231,7 @@ class Server(Stoppable):
         if history is not None:
             await history.close()
         if self._store is not None:
+            turns_of(asyncio.get_running_loop()).forget_writer(self._store.is_writing)
             self._store.close()
             self._store = None
         if self._data is not None:

@@ -10,6 +10,7 @@ import threading
 import uuid as uuids
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -36,6 +37,7 @@ from tailrace.mongod.store.catalog import (
 from tailrace.mongod.store.catalog_rules import NEWEST_RULES
 from tailrace.mongod.store.clock import ClusterClock, WallClock
 from tailrace.mongod.store.indexes.collation_keys import check_collation_versions
+from tailrace.mongod.store.job_pace import JobTakesLong
 from tailrace.mongod.store.lookups import store_lookups
 from tailrace.mongod.store.operation_group import MAX_GROUP
 from tailrace.mongod.store.oplog_truncation import truncate_before, truncate_to_size
@@ -62,6 +64,11 @@ T = TypeVar("T")
 DEFAULT_OPLOG_SIZE: Final = 256 << 20
 _NO_TERM: Final = -1
 """The term before the first election"""
+_SECONDS_TO_COMPUTE: Final = 0.02
+"""How long a job that can be rehearsed computes in the writer's thread"""
+_REHEARSALS: Final = 3
+_MOST_SECONDS_TO_COMPUTE: Final = 1.0
+"""The same after several rehearsals"""
 _MOST_REMOVED: Final = 5000
 _KEPT_CATALOGS: Final = 16
 """Catalogs of the newest commits: some may finish between the start of a snapshot and its catalog look-up"""
@@ -71,6 +78,21 @@ _OWN_COLLECTIONS: Final = (
     (SESSIONS_NS, "sessions", 3),
     (IMAGES_NS, "images", 4),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class WritePace:
+    """What bounds the computation of a job in the writer's thread."""
+
+    check: Callable[[], None] | None = None
+    """Raises `CommandError` if the job has to end"""
+    rehearse: Callable[[], bool] | None = None
+    """Computes in the caller's thread what the job needs, with ticks; returns whether that is everything"""
+    computing: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Entered for the time of a rehearsal: nothing of the job exists then, so it may be cancelled"""
+
+
+UNPACED: Final = WritePace()
 
 
 class Store:
@@ -172,6 +194,10 @@ class Store:
 
     # -- reading and writing ----------------------------------------------------------------------------
 
+    def is_writing(self) -> bool:
+        """Whether jobs are queued or running in the writer's thread."""
+        return self._writer.is_busy
+
     def snapshot(self) -> Snapshot:
         """The newest committed state; the caller closes it."""
         transaction = self.tables.begin()
@@ -233,13 +259,16 @@ class Store:
         *,
         deadline: float | None = None,
         waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
+        pace: WritePace = UNPACED,
     ) -> T:
         """Run a job; when this returns, its changes are on disk.
 
         A job that meets the lock of an open transaction runs again when the transaction has ended;
         ``deadline``, in the event loop's time, limits that wait. ``waiting`` is entered for the time of the
-        wait: nothing of the job exists then, so it may be cancelled.
+        wait: nothing of the job exists then, so it may be cancelled. ``pace`` bounds what it computes.
         """
+        seconds = None if pace.rehearse is None else _SECONDS_TO_COMPUTE
+        rehearsals = 0
         if self.write_lock.count:
             with waiting():
                 await self.write_lock.wait()
@@ -258,7 +287,7 @@ class Store:
                     else:
                         future.set_exception(error)
 
-                self._writer.submit(Job(work, done))
+                self._writer.submit(Job(work, done, pace.check, seconds))
                 try:
                     return await future
                 except Blocked as blocked:
@@ -266,6 +295,16 @@ class Store:
                         wants.enter_context(self.locks.wanting(blocked.collection))
                     with waiting():
                         await blocked.holder.wait_ended(deadline)
+                except JobTakesLong:
+                    assert pace.rehearse is not None, "only a job that can be rehearsed has a limit"
+                    with pace.computing():
+                        is_complete = pace.rehearse()
+                    rehearsals += 1
+                    if not is_complete:
+                        seconds = None
+                    elif rehearsals >= _REHEARSALS:
+                        # Its documents change too often: the writer computes, for a longer time.
+                        seconds = _MOST_SECONDS_TO_COMPUTE
 
     def submit(self, work: Callable[[WriteUnit], None], then: Callable[[], None]) -> None:
         """Queue a job that cannot fail and that nobody waits for; ``then`` is called after it."""

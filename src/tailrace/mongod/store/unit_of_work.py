@@ -21,6 +21,8 @@ class UnitOfWork(Reader):
 
     wall: int
     """Milliseconds since 1970 when the job began"""
+    in_transaction: bool = False
+    """Whether it belongs to a multi-document transaction"""
 
     @property
     @abstractmethod

@@ -5,7 +5,8 @@ only then reports to the callers; new jobs are queued while the disk works. So a
 is on disk, and writers share a sync.
 
 A job is all or nothing. If one raises after it changed something, the transaction is aborted and the jobs
-run again, each in its own transaction; jobs therefore have no effects except through the unit they get.
+run again, each in its own transaction; jobs therefore have no effects except through the unit they get. A
+job whose command has to end, or that computes for too long, is left out, and the others run again.
 """
 
 import threading
@@ -19,10 +20,12 @@ import lmdb
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.store.catalog import Catalog
+from tailrace.mongod.store.job_pace import JobEnded, JobPacer, JobTakesLong
 from tailrace.mongod.store.table_writer import WriteState
 from tailrace.mongod.store.tables import Transaction
 from tailrace.mongod.store.transactions.locks import Blocked
 from tailrace.mongod.store.write_unit import WriteUnit
+from tailrace.query.pacing import set_pacer
 
 if TYPE_CHECKING:
     from tailrace.mongod.store.store import Store
@@ -36,8 +39,20 @@ class Job:
 
     work: Work
     done: Callable[[Any, BaseException | None], None]
+    check: Callable[[], None] | None = None
+    """Raises `CommandError` if the job has to end before it has changed anything"""
+    seconds: float | None = None
+    """How long it may compute; then it ends with `JobTakesLong`"""
     result: Any = None
     error: BaseException | None = None
+
+
+class _Left(BaseException):
+    """A job has ended early, perhaps in the middle of a change."""
+
+    def __init__(self, job: Job) -> None:
+        super().__init__()
+        self.job = job
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +75,9 @@ class Writer:
         self._waiting: list[Job] = []
         self._wake = threading.Condition()
         self._stopping = False
+        self.is_busy = False
+        """Whether it has jobs to run. Set by the caller's thread: this one may have to wait for Python's lock
+        before it could say so, and those who compute there release it earlier if they know."""
         self._began: deque[int] = deque()
         """Cluster times at which the commits began that are not delivered yet, oldest first"""
         self._thread = threading.Thread(target=self._run, name="tailrace-writer", daemon=True)
@@ -71,6 +89,7 @@ class Writer:
             if self._stopping:
                 raise CommandError(ErrorCode.InterruptedAtShutdown, "the server is shutting down")
             self._waiting.append(job)
+            self.is_busy = True
             self._wake.notify()
 
     @property
@@ -95,6 +114,7 @@ class Writer:
     def _run(self) -> None:
         while True:
             with self._wake:
+                self.is_busy = bool(self._waiting)
                 while not self._waiting and not self._stopping:
                     # While idle, free the space of dropped collections in small steps.
                     if not self._wake.wait(timeout=0.1 if self._store.has_garbage else None):
@@ -118,6 +138,17 @@ class Writer:
             except BaseException:
                 transaction.abort()
                 raise
+        except _Left as left:
+            # It is undone, and only the others run again.
+            self._began.pop()
+            others = [job for job in jobs if job is not left.job]
+            for job in others:
+                job.result = job.error = None
+            if others:
+                self._commit(others)
+            self._began.append(store.clock.now)
+            self._publish(None, [left.job])
+            return
         except BaseException as error:
             # The transaction is undone; running each job alone shows which one failed.
             if len(jobs) > 1:
@@ -134,13 +165,20 @@ class Writer:
     def _run_job(self, job: Job, state: WriteState) -> None:
         before = state.changes
         unit = WriteUnit(state)
+        before_it = set_pacer(JobPacer(job.check, job.seconds))
         try:
             job.result = job.work(unit)
+            set_pacer(before_it)
             unit.finish()
+        except (JobEnded, JobTakesLong) as ended:
+            job.error = ended.error if isinstance(ended, JobEnded) else ended
+            raise _Left(job) from None
         except (CommandError, Blocked) as error:
             if state.changes != before:
                 raise
             job.error = error
+        finally:
+            set_pacer(before_it)
 
     def _finish(self, transaction: Transaction, state: WriteState) -> Commit | None:
         if not state.changes:

@@ -22,6 +22,7 @@ from tailrace.errors import CommandError
 from tailrace.query.dialect import CURRENT_DIALECT, Dialect
 from tailrace.query.expressions.field_path import check_field_name, split_path, walk
 from tailrace.query.missing import MISSING
+from tailrace.query.pacing import steps_left, tick
 from tailrace.query.placed import in_places
 
 Environment = dict[str, Any]
@@ -103,6 +104,9 @@ class ExpressionScope:
         return expression
 
     def parse(self, spec: Any) -> Expression:
+        steps_left[0] -= 1
+        if steps_left[0] < 0:
+            tick()
         if is_string(spec):
             return self._parse_path(spec) if spec.startswith("$") else Constant(spec)
         if isinstance(spec, Mapping):

@@ -7,6 +7,7 @@ from tailrace.query.expressions.numbers.number_types import integral_value
 from tailrace.query.expressions.operands import INT32_MAX
 from tailrace.query.match.nodes import Condition, Conjunction, ValueCondition
 from tailrace.query.match.scope import FilterScope, OperatorCall, bad_value, is_operator_document
+from tailrace.query.pacing import ticking
 from tailrace.query.paths import as_document
 
 # Documents with these operators are filters, although their first field starts with a dollar sign.
@@ -69,7 +70,7 @@ def _element_condition(test: Callable[[Any], bool]) -> Condition:
     def find(value: Any) -> int | None:
         if not isinstance(value, list):
             return None
-        return next((index for index, element in enumerate(value) if test(element)), None)
+        return next((index for index, element in enumerate(ticking(value)) if test(element)), None)
 
     return ValueCondition(lambda value: find(value) is not None, into_last_array=False, find=find)
 

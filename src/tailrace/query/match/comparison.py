@@ -11,6 +11,7 @@ from tailrace.query.match.scope import (
     refuse_undefined,
 )
 from tailrace.query.match.value_tests import membership_test, range_test
+from tailrace.query.pacing import ticking
 
 
 def parse_eq(call: OperatorCall, scope: FilterScope) -> Condition:
@@ -41,7 +42,7 @@ def parse_in(call: OperatorCall, scope: FilterScope) -> Condition:
     """``$in``: equal to one of the values, or matched by one of the regexes."""
     if not isinstance(call.argument, list):
         raise bad_value(f"{call.name} needs an array")
-    for value in call.argument:
+    for value in ticking(call.argument):
         if is_operator_document(value):
             raise bad_value(f"cannot nest $ under {call.name}")
         refuse_undefined(value)

@@ -22,6 +22,7 @@ from tailrace.query.dialect import CURRENT_DIALECT, Dialect
 from tailrace.query.expressions.scope import Collating
 from tailrace.query.match.nodes import Condition, Conjunction, Node, ValueCondition, conjunction
 from tailrace.query.match.value_tests import equality_test, regex_test
+from tailrace.query.pacing import tick
 from tailrace.query.paths import Path
 
 
@@ -75,6 +76,7 @@ class FilterScope:
         """The node for a filter."""
         nodes = []
         for name, value in spec.items():
+            tick()
             if name.startswith("$"):
                 node = self._top_operator(OperatorCall(name, value, spec))
                 if node is not None:

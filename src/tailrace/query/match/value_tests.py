@@ -18,6 +18,7 @@ from tailrace.bson.compare import StringKey, sort_key, type_bracket
 from tailrace.bson.values import Symbol, Undefined
 from tailrace.query.expressions.numbers.number_types import real
 from tailrace.query.missing import MISSING
+from tailrace.query.pacing import ticking
 from tailrace.query.paths import Test
 from tailrace.query.pcre import compile_pattern, regex_options, regex_pattern
 
@@ -89,9 +90,11 @@ def membership_test(
     values: list[Any], string_key: StringKey = None, *, undefined_is_null: bool = False
 ) -> Test:
     """A test for values that equal one of the values, or are matched by a regex among them."""
-    keys = frozenset(sort_key(value, string_key) for value in values if value is not None)
-    texts = frozenset(key[1] for key in keys if key[0] == _STRING_BRACKET) if string_key is None else None
-    regexes = [regex_test(value) for value in values if isinstance(value, Regex)]
+    keys = frozenset(sort_key(value, string_key) for value in ticking(values) if value is not None)
+    texts = None
+    if string_key is None:
+        texts = frozenset(key[1] for key in ticking(list(keys)) if key[0] == _STRING_BRACKET)
+    regexes = [regex_test(value) for value in ticking(values) if isinstance(value, Regex)]
     has_null = any(value is None for value in values)
 
     def holds(value: Any) -> bool:

@@ -12,10 +12,11 @@ could be too large, the `regex` package searches instead: it skips more of the w
 
 import re
 import time
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final, NamedTuple, Protocol, cast
 
 from tailrace.errors import CommandError
+from tailrace.query.pacing import aside, tick
 from tailrace.query.pcre.reader import PatternError
 
 TOO_MANY_STEPS: Final = 51156
@@ -31,6 +32,8 @@ _FEW_TIMES: Final = 10
 _MOST_SECONDS: Final = 0.5
 _LEAST_SECONDS: Final = 0.1
 _REFILL: Final = 0.1
+_BRIEF_SECONDS: Final = 0.002
+"""A search that takes longer is begun again where nobody waits for it."""
 _MAX_SIZE: Final = 0xFFFF
 """PCRE's limit for a compiled pattern, in bytes. It compiles a group once for each repetition."""
 _MAX_LENGTH: Final = 300_000
@@ -124,14 +127,23 @@ class LimitedPattern:
                 pass  # A defect of `re`: groups in possessive and atomic repetitions
         if length > _LONG:
             raise self._too_many_steps()
-        started = time.perf_counter()
+        tick()
         try:
-            found = self._other_engine.search(text, position, timeout=_allowance.next_limit())
+            return self._slow_search(text, position, _BRIEF_SECONDS)
+        except TimeoutError:
+            pass
+        try:
+            return aside(partial(self._slow_search, text, position, _allowance.next_limit()))
         except TimeoutError:
             raise self._too_many_steps() from None
+
+    def _slow_search(self, text: str, position: int, seconds: float) -> re.Match[str] | None:
+        """Search with the engine that can stop; it releases Python's lock, and raises `TimeoutError`."""
+        started = time.perf_counter()
+        try:
+            return cast("re.Match[str] | None", self._other_engine.search(text, position, timeout=seconds))
         finally:
             _allowance.spend(time.perf_counter() - started)
-        return cast("re.Match[str] | None", found)
 
     def _too_many_steps(self) -> CommandError:
         reason = f"the regular expression {self._pattern.pattern!r} takes too many steps on a text"

@@ -1,7 +1,7 @@
 """Whole pipelines: places of stages, laziness, pauses, unchanged bytes, limits."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 import pytest
 from bson import DatetimeMS
@@ -16,6 +16,7 @@ from tailrace.mongod.language.aggregation import (
     leading_match,
 )
 from tailrace.query.collation import Collation
+from tailrace.query.pacing import set_pacer
 from tests.mongod.language.aggregation.pipeline_helpers import (
     Collections,
     assert_code,
@@ -23,6 +24,7 @@ from tests.mongod.language.aggregation.pipeline_helpers import (
     results,
 )
 
+T = TypeVar("T")
 CONTEXT = PipelineContext("shop", "here")
 
 STRUCTURE: list[tuple[list[Any], int]] = [
@@ -151,11 +153,38 @@ def test_pauses_are_passed_on_while_documents_are_collected(stages: list[dict[st
     assert any(item is not PAUSE for item in run)
 
 
-def test_a_blocking_stage_pauses_for_the_next_one() -> None:
-    stages = [{"$sort": {"n": 1}}, {"$group": {"_id": None, "n": {"$sum": 1}}}]
-    run = list(compile_pipeline(stages, CONTEXT).run(encode({"n": number}) for number in range(3000)))
-    assert decode(run[-1]) == {"_id": None, "n": 3000} if run[-1] is not PAUSE else False
-    assert run.count(PAUSE) >= 10
+class CountingPacer:
+    def __init__(self) -> None:
+        self.ticks = 0
+
+    def look(self) -> None:
+        self.ticks += 1
+
+    def aside(self, work: Callable[[], T]) -> T:
+        return work()
+
+
+@pytest.mark.parametrize(
+    "stage",
+    [
+        {"$sort": {"n": 1}},
+        {"$group": {"_id": "$n"}},
+        {"$set": {"a": {"$reduce": {"input": {"$range": [0, 3000]}, "initialValue": 0, "in": "$$this"}}}},
+        {"$project": {"a": {"$setUnion": [{"$range": [0, 3000]}, ["$n"]]}}},
+        {"$match": {"n": {"$in": list(range(3000))}}},
+        {"$setWindowFields": {"sortBy": {"n": 1}, "output": {"a": {"$sum": "$n"}}}},
+    ],
+    ids=lambda stage: next(iter(stage)),
+)
+def test_a_stage_ticks_while_it_computes(stage: dict[str, Any]) -> None:
+    pacer = CountingPacer()
+    set_pacer(pacer)
+    try:
+        run = list(compile_pipeline([stage], CONTEXT).run(encode({"n": number}) for number in range(50)))
+    finally:
+        set_pacer(None)
+    assert run
+    assert pacer.ticks >= 50
 
 
 def test_variables() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from bson import Int64, Timestamp
 from pymongo import MongoClient
+from pymongo.client_session import ClientSession
 from pymongo.database import Database
 from pymongo.errors import NotPrimaryError, OperationFailure
 
@@ -92,16 +93,19 @@ def test_get_more_waits_for_an_event(database: Database[Document], client: Mongo
     cursor = open_stream(database, "c")
     found: list[Document] = []
     waiting = threading.Thread(target=lambda: found.append(get_more(database, cursor, maxTimeMS=20_000)))
-    waiting.start()
-    wait_for(lambda: _waits(client, cursor["id"]))
+    # The driver's pool has only the session of the stream, which its getMore needs.
+    with client.start_session() as other:
+        client.admin.command("ping", session=other)
+        waiting.start()
+        wait_for(lambda: _waits(client, cursor["id"], other))
     database.c.insert_one({"_id": 1})
     waiting.join()
     assert ids(found[0]["nextBatch"]) == [1]
 
 
-def _waits(client: MongoClient[Document], cursor_id: int) -> bool:
+def _waits(client: MongoClient[Document], cursor_id: int, session: ClientSession | None = None) -> bool:
     """Whether a getMore on this cursor is running."""
-    running = client.admin.command("currentOp", {"command.getMore": Int64(cursor_id)})
+    running = client.admin.command("currentOp", {"command.getMore": Int64(cursor_id)}, session=session)
     return bool(running["inprog"])
 
 

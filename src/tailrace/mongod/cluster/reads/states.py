@@ -19,6 +19,7 @@ from tailrace.mongod.store.clock import ClusterClock
 from tailrace.mongod.store.reader import Reader, Snapshot, State
 from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.write_unit import WriteUnit
+from tailrace.query.pacing import unpaced
 
 T = TypeVar("T")
 Kind = TypeVar("Kind", bound=ClusterReader)
@@ -167,7 +168,8 @@ class ClusterStates:
             ]
             try:
                 await asyncio.gather(*arrivals)
-                return take()
+                with unpaced():
+                    return take()
             finally:
                 go_on.set()
                 await asyncio.gather(*writes)

@@ -65,7 +65,8 @@ class Sender:
         collections = self._router.placement.collections
         ownership = ShardOwnership(collections, shard) if collections else None
         body = {**command, **self._session, **self._time_left()}
-        return await call(self._router.member(shard), body, database, sequences, ownership)
+        server = self._router.member(shard)
+        return await call(server, body, database, sequences, ownership, part_of=self._context)
 
     def _time_left(self) -> dict[str, int]:
         deadline = self._context.deadline

@@ -16,6 +16,7 @@ from tailrace.bson import raw as rawbson
 from tailrace.bson.documents import decode, encode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.query.pacing import tick
 
 Document: TypeAlias = dict[str, Any]
 
@@ -130,8 +131,7 @@ def rows_of(documents: Iterable[bytes | Pause]) -> Rows:
 
 
 def paced(rows: Iterable[Row]) -> Rows:
-    """Rows that a stage has collected, with pauses for the following stages."""
-    for count, row in enumerate(rows, start=1):
+    """Rows that a stage has collected, with ticks between them."""
+    for row in rows:
+        tick()
         yield row
-        if not count % ROWS_BETWEEN_PAUSES:
-            yield PAUSE

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from tailrace.mongod.server.replica_set.member import Member
     from tailrace.mongod.server.sessions.sessions import Session
     from tailrace.mongod.server.sessions.transaction import Transaction
+    from tailrace.mongod.server.writes.evaluations import Evaluations
 
 _operation_ids: Final = itertools.count(1)
 SECRET_FIELDS: Final = frozenset({"pwd", "payload", "speculativeAuthenticate"})
@@ -86,6 +87,10 @@ class Context:
     """Whether its body has begun to run; before that it has changed nothing."""
     is_interruptible: bool = True
     """Whether an interruption may cancel an `await`; the body of a write is always completed."""
+    evaluations: "Evaluations | None" = None
+    """What it has computed in a rehearsal of its statements."""
+    _parts: tuple[Client, ...] = ()
+    """For whom the commands run that are parts of this one, on the shards of a router."""
     _interruption: CommandError | None = None
     _task: "asyncio.Task[Any] | None" = None
     _has_cancelled: bool = False
@@ -219,11 +224,26 @@ class Context:
         if self._interruption is not None:
             return
         self._interruption = error
+        for part in self._parts:
+            if part.operation is not None:
+                part.operation.interrupt(error)
         task = self._task
         # A command that interrupts itself is not waiting; `check_deadline` raises the error later.
         if task is not None and self.is_interruptible and task is not asyncio.current_task():
             self._has_cancelled = True
             task.cancel()
+
+    @contextmanager
+    def with_part(self, client: Client) -> Iterator[None]:
+        """Interrupt what runs for ``client`` inside, whenever this command is interrupted."""
+        if self._interruption is not None:
+            raise self._interruption
+        client.is_gone = self.client.is_gone
+        self._parts = (*self._parts, client)
+        try:
+            yield
+        finally:
+            self._parts = tuple(part for part in self._parts if part is not client)
 
     @property
     def interruption(self) -> CommandError | None:
@@ -241,6 +261,25 @@ class Context:
         finally:
             self.waits_for_lock = False
             self.is_interruptible = was_interruptible
+
+    @contextmanager
+    def computing(self) -> Iterator[None]:
+        """Allow interruptions while a command that otherwise cannot be interrupted has no effect yet."""
+        was_interruptible, self.is_interruptible = self.is_interruptible, True
+        try:
+            self.check_deadline()
+            if self.client.is_gone and self.request.expects_reply:
+                raise _client_gone()
+            yield
+        finally:
+            self.is_interruptible = was_interruptible
+
+    def client_gone(self) -> None:
+        """Interrupt the parts of a write that have no effect yet, because nobody waits for the reply."""
+        for part in self._parts:
+            part.is_gone = True
+            if part.operation is not None and part.operation.is_for_reply_only:
+                part.operation.interrupt(_client_gone())
 
     def begin(self, task: "asyncio.Task[Any]") -> None:
         """Store the task that an interruption cancels."""
@@ -288,6 +327,10 @@ class Context:
             self.next_request = replace(
                 self.request, command=changed, decoded=None, is_exact=False, is_repetition=True
             )
+
+
+def _client_gone() -> CommandError:
+    return CommandError(ErrorCode.Interrupted, "the client has disconnected")
 
 
 class MemberContext(Context):

@@ -31,6 +31,8 @@ class Client:
     app_name: str | None = None
     operation: "Context | None" = None
     """The command that runs for it now."""
+    is_gone: bool = False
+    """Whether it has disconnected."""
     guard: "StoredAccess | None" = None
     """Who may do what; None if this client may do everything."""
     user: "LoggedIn | None" = None

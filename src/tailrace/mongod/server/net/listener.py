@@ -1,8 +1,8 @@
 """Listen on sockets: read requests, run them through the dispatcher, write replies.
 
 The requests of one connection run one after another, in a task that exists only while there is a request to
-run. Large messages are opened in that task, in steps and partly in another thread, and wait for memory
-(`message_budget.py`).
+run; they let others have their turn at their ticks (`turns.py`). Large messages are opened in that task, in
+steps and partly in another thread, and wait for memory (`message_budget.py`).
 
 A connection that violates the protocol is closed, with one line in the log, and so is one whose message does
 not arrive completely. When a client disconnects, a read that it waits for is cancelled; writes are completed,
@@ -23,12 +23,13 @@ from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.emulation.fail_points import CUT_OFF, FailPoints
 from tailrace.mongod.server.net.client import Client
 from tailrace.mongod.server.net.message_budget import DECODED, DEFAULT_BYTES, MessageBudget
+from tailrace.mongod.server.net.turns import paced
 from tailrace.mongod.wire import NEED_DATA, Connection, Request
 from tailrace.mongod.wire.compression import OFFERED
 from tailrace.mongod.wire.endpoint import Announced, body_size
 from tailrace.mongod.wire.header import OpCode
 from tailrace.mongod.wire.large_document import LARGE, Steps
-from tailrace.query.pacing import has_pacer, tick
+from tailrace.query.pacing import tick
 
 if TYPE_CHECKING:
     from tailrace.mongod.server.access.stored import StoredAccess
@@ -39,8 +40,6 @@ _BACKLOG: Final = 1024
 _ACCEPTED_AT_ONCE: Final = 1
 """asyncio accepts this many connections at once, also after an error: without file descriptors it would
 report an error for each. After the last error it waits for a second."""
-_SECONDS_AT_ONCE: Final = 0.002
-"""How long a large message is read before other clients get their turn."""
 _BUFFER_BYTES: Final = 256 * 1024
 _ENOUGH_BUFFERED: Final = 1 << 20
 """When this many bytes of further requests are buffered, no more is read from the socket."""
@@ -157,6 +156,17 @@ def _size_in_memory(message: int, body: int) -> int:
     return 2 * message + (DECODED * body if body > LARGE else 0)
 
 
+def _result_of(steps: Steps[Request]) -> Request:
+    """The result of steps, between which other clients have their turn."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            request: Request = end.value
+            return request
+        tick()
+
+
 class ClientConnection(asyncio.BufferedProtocol):
     def __init__(self, listener: Listener, number: int) -> None:
         self._listener = listener
@@ -269,9 +279,14 @@ class ClientConnection(asyncio.BufferedProtocol):
                 self._counted = 0
         if self._task is None:
             self._uncount()
+        self.client.is_gone = True
         operation = self.client.operation
-        if self._task is not None and operation is not None and operation.is_for_reply_only:
+        if self._task is None or operation is None:
+            return
+        if operation.is_for_reply_only:
             self._task.cancel()
+        else:
+            operation.client_gone()
 
     def shut(self) -> None:
         if self._transport is not None:
@@ -287,7 +302,7 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _begin(self) -> None:
         request = self._next()
         if request is not None:
-            self._task = asyncio.get_running_loop().create_task(self._serve(request))
+            self._task = asyncio.get_running_loop().create_task(paced(self._serve, request))
 
     def _next(self) -> Request | Announced | None:
         """The next request to run, or a large message to open; None if there is none to run now."""
@@ -361,12 +376,10 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._recount(_size_in_memory(len(payload), body))
             steps = self._wire.read(header, payload, compressor)
             del payload
-            request = await self._stepped(steps)
+            request = _result_of(steps)
         except WireError as fault:
             self._wire.fail(fault)
             self._violated(fault)
-            return None
-        if request is None:
             return None
         self._listener.counters.network.requests += 1
         return request if self._transport is not None or not request.expects_reply else None
@@ -374,20 +387,6 @@ class ClientConnection(asyncio.BufferedProtocol):
     def _recount(self, size: int) -> None:
         before, self._counted = self._counted, size
         self._listener.budget.release(before - size)
-
-    async def _stepped(self, steps: Steps[Request]) -> Request | None:
-        """The result of steps, between which other clients have their turn."""
-        pause_at = time.monotonic() + _SECONDS_AT_ONCE
-        while True:
-            try:
-                next(steps)
-            except StopIteration as end:
-                request: Request = end.value
-                return request
-            tick()
-            if not has_pacer() and time.monotonic() >= pause_at:
-                await asyncio.sleep(0)
-                pause_at = time.monotonic() + _SECONDS_AT_ONCE
 
     async def _serve(self, first: Request | Announced) -> None:
         found: Request | Announced | None = first

@@ -1,6 +1,5 @@
 """Plan an aggregation: its source, its stages, and its output."""
 
-import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +19,7 @@ from tailrace.mongod.server.reads.services import ReadServices
 from tailrace.mongod.server.reads.targets import Target, resolve_named
 from tailrace.mongod.store.catalog import Index
 from tailrace.mongod.store.ddl.lookup import check_uuid
+from tailrace.query.pacing import tick
 
 _COLLECTIONLESS = "$cmd.aggregate"
 
@@ -67,8 +67,8 @@ class PlannedAggregate:
         if not context.node.replication.is_primary:
             raise CommandError(ErrorCode.NotWritablePrimary, "not primary")
         check_output(context.node.states.catalog, output)
-        documents = await _all(self.planned.rows(state))
-        # From now on it writes, and is always completed.
+        documents = _all(self.planned.rows(state))
+        # From now on it writes, and is interrupted only between two commits.
         context.is_interruptible = False
         bypasses = self.request.bypasses_validation
         await context.node.results.write(context, output, documents, bypasses_validation=bypasses)
@@ -79,11 +79,11 @@ def writes_results(pipeline: list[dict[str, Any]]) -> bool:
     return bool(pipeline) and not pipeline[-1].keys().isdisjoint(("$out", "$merge"))
 
 
-async def _all(rows: Rows) -> list[bytes]:
+def _all(rows: Rows) -> list[bytes]:
     found = []
     for row in rows:
         if row is PAUSE:
-            await asyncio.sleep(0)
+            tick()
         else:
             found.append(row.raw)
     return found

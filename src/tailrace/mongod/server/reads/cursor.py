@@ -10,6 +10,7 @@ from tailrace.mongod.server.reads.batches import ELEMENT_OVERHEAD, MAX_BATCH_BYT
 from tailrace.mongod.server.reads.cursors import CursorBatch
 from tailrace.mongod.server.reads.read_state import ReadState
 from tailrace.mongod.server.reads.scan_cursor import ScanCursor
+from tailrace.query.pacing import tick
 
 if TYPE_CHECKING:
     from tailrace.mongod.store.store import Store
@@ -56,7 +57,7 @@ class ResultCursor:
                 if item is None:
                     return CursorBatch(documents, exhausted=True)
                 if item is PAUSE:
-                    await asyncio.sleep(0)
+                    tick()
                     continue
                 used += len(item) + ELEMENT_OVERHEAD
                 if used > MAX_BATCH_BYTES and documents:

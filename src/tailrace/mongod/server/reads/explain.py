@@ -1,6 +1,5 @@
 """Describe how reads are run, for the command `explain`."""
 
-import asyncio
 import hashlib
 import time
 from collections.abc import Mapping
@@ -29,6 +28,7 @@ from tailrace.mongod.server.reads.requests.find_request import FindRequest
 from tailrace.mongod.server.reads.requests.variables import read_variables
 from tailrace.query.collation import Collation
 from tailrace.query.match import Matcher, compile_match
+from tailrace.query.pacing import tick
 
 QUERY_PLANNER: Final = "queryPlanner"
 _ALL_PLANS: Final = "allPlansExecution"
@@ -196,7 +196,7 @@ async def _execute(
     in_bounds = compile_match(decided, collation=collation) if decided else None
     for record in state.records(path):
         if record is PAUSE:
-            await asyncio.sleep(0)
+            tick()
             continue
         row = FoundRow(*record)
         if in_bounds is not None and not in_bounds(row.document):

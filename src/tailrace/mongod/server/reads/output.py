@@ -3,7 +3,7 @@
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from bson import ObjectId
 
@@ -16,16 +16,20 @@ from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.writes.namespaces import Namespace, existing_collection
 from tailrace.mongod.server.writes.specs import UpdateSpec
 from tailrace.mongod.server.writes.statements import StatementRunner
+from tailrace.mongod.server.writes.unit import rehearsed_pace
 from tailrace.mongod.store.catalog import Catalog, Collection
 from tailrace.mongod.store.ddl.collection_options import in_catalog_order
 from tailrace.mongod.store.ddl.create import create_collection
 from tailrace.mongod.store.ddl.drop import drop_collection
 from tailrace.mongod.store.ddl.rename import rename_collection
 from tailrace.mongod.store.ddl.timeseries import create_timeseries, drop_definition
-from tailrace.mongod.store.store import Store
+from tailrace.mongod.store.store import Store, WritePace
+from tailrace.mongod.store.unit_of_work import UnitOfWork
 from tailrace.mongod.store.write_unit import WriteUnit
 from tailrace.query.missing import MISSING
+from tailrace.query.pacing import with_ticks
 
+_Statement: TypeAlias = bytes | UpdateSpec | CommandError
 _MERGED_AT_ONCE: Final = 500
 _NO_MATCH: Final = ErrorCode.MergeStageNoMatchingDocument
 _OPERATORS: Final = {"merge": "$set", "keepExisting": "$setOnInsert"}
@@ -133,7 +137,8 @@ async def write_out(
         )
         return None
 
-    failure = await store.write(work, deadline=context.deadline, waiting=context.waiting)
+    pace = WritePace(context.check_deadline)
+    failure = await store.write(work, deadline=context.deadline, waiting=context.waiting, pace=pace)
     if failure is not None:
         raise failure
 
@@ -171,18 +176,22 @@ async def write_merge(
 ) -> None:
     """Merge each result into its document; of results that fail, the others of their batch stay written."""
     for start in range(0, len(documents), _MERGED_AT_ONCE):
-        batch = documents[start : start + _MERGED_AT_ONCE]
+        pieces = documents[start : start + _MERGED_AT_ONCE]
+        batch = [_statement(target, decode(raw)) for raw in with_ticks(pieces)]
 
-        def work(unit: WriteUnit, batch: Sequence[bytes] = batch) -> CommandError | None:
+        def work(unit: UnitOfWork, batch: Sequence[_Statement] = batch) -> CommandError | None:
             runner = StatementRunner(unit, context, bypasses_validation=bypasses_validation)
             return _merge_all(runner, target, batch)
 
-        failure = await store.write(work, deadline=context.deadline, waiting=context.waiting)
+        pace = rehearsed_pace(context, store, work)
+        failure = await store.write(work, deadline=context.deadline, waiting=context.waiting, pace=pace)
         if failure is not None:
             raise failure
 
 
-def _merge_all(runner: StatementRunner, target: MergeTarget, batch: Sequence[bytes]) -> CommandError | None:
+def _merge_all(
+    runner: StatementRunner, target: MergeTarget, batch: Sequence[_Statement]
+) -> CommandError | None:
     """Merge results in any order: one that fails does not stop the others. Returns the first error."""
     namespace = Namespace(target.database, target.collection)
     try:
@@ -190,22 +199,30 @@ def _merge_all(runner: StatementRunner, target: MergeTarget, batch: Sequence[byt
     except CommandError as error:
         return error
     first: CommandError | None = None
-    for raw in batch:
+    for statement in batch:
         try:
-            _merge(runner, namespace, target, decode(raw))
+            _merge(runner, namespace, target, statement)
         except CommandError as error:
             first = first or error
     return first
 
 
-def _merge(
-    runner: StatementRunner, namespace: Namespace, target: MergeTarget, document: dict[str, Any]
-) -> None:
-    document = identified(target, document)
-    if target.when_matched == "fail":
-        runner.insert(namespace, encode(document))
+def _statement(target: MergeTarget, document: dict[str, Any]) -> _Statement:
+    """What a result does to the collection: the document to insert, an update, or the error that it has."""
+    try:
+        document = identified(target, document)
+        return encode(document) if target.when_matched == "fail" else _update_spec(target, document)
+    except CommandError as error:
+        return error
+
+
+def _merge(runner: StatementRunner, namespace: Namespace, target: MergeTarget, statement: _Statement) -> None:
+    if isinstance(statement, CommandError):
+        raise statement
+    if isinstance(statement, bytes):
+        runner.insert(namespace, statement)
         return
-    outcome = runner.update(namespace, _update_spec(target, document))
+    outcome = runner.update(namespace, statement)
     if not outcome.matched and target.when_not_matched == "fail":
         reason = (
             "$merge could not find a matching document in the target collection for at least one "

@@ -4,15 +4,14 @@ Most cursors read the newest state in each batch and hold nothing between batche
 no disk space. In a transaction, and with the read concern `snapshot`, all batches read one state.
 """
 
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from tailrace.mongod.language.aggregation import PAUSE, Pause
-from tailrace.mongod.server.dispatch.pacing import SECONDS_AT_ONCE
 from tailrace.mongod.server.reads.access.access_paths import AccessPath
 from tailrace.mongod.store.reader import Reader, Record
+from tailrace.query.pacing import tick
 
 if TYPE_CHECKING:
     from tailrace.mongod.server.dispatch.context import Context
@@ -105,9 +104,8 @@ class ReadState:
             self._pinned = None
 
     def records(self, path: AccessPath) -> Iterator[Record | Pause]:
-        """The records of a path, over several batches, with pauses for other commands."""
+        """The records of a path, over several batches, with ticks between them."""
         self.watch(path)
-        due = time.monotonic() + SECONDS_AT_ONCE
         while True:
             generation = self.generation
             records = path.records(self.reader)
@@ -115,12 +113,7 @@ class ReadState:
                 yield record
                 if self.generation != generation:
                     break  # another batch: its reader continues where this one stopped
-                # Checked after each record: filtering a single one may take long.
-                if time.monotonic() >= due:
-                    yield PAUSE
-                    due = time.monotonic() + SECONDS_AT_ONCE
-                    if self.generation != generation:
-                        break
+                tick()
             else:
                 return
 

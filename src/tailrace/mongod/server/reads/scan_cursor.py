@@ -4,26 +4,26 @@ Whole documents are copied from the store into the reply. A filter is applied to
 plain fields is cut out of its bytes. There is only one loop between store and reply.
 """
 
-import asyncio
-import time
 from collections.abc import Callable
+from time import monotonic
 from typing import Final, TypeAlias
 
 from tailrace.bson.documents import decode
 from tailrace.mongod.language.find_projection.raw_fields import RawProjection
-from tailrace.mongod.server.dispatch.pacing import SECONDS_AT_ONCE
 from tailrace.mongod.server.reads.access.access_paths import CollectionScan
 from tailrace.mongod.server.reads.batches import ELEMENT_OVERHEAD, MAX_BATCH_BYTES
 from tailrace.mongod.server.reads.cursors import CursorBatch
 from tailrace.mongod.server.reads.read_state import ReadState
 from tailrace.mongod.store.reader import Reader
 from tailrace.query.match import Matcher
+from tailrace.query.pacing import tick, ticking, with_ticks
 
 _Work: TypeAlias = Callable[[list[bytes]], list[bytes]]
 """Turns documents into results."""
 
 _MOST_AT_ONCE: Final = 1000
-_FIRST_BLOCK: Final = 64
+_FIRST_BLOCK: Final = 8
+_BLOCK_SECONDS: Final = 0.005
 _BLOCK_BYTES: Final = 1 << 20
 
 
@@ -50,7 +50,7 @@ class ScanCursor:
         self._scan = scan
         self._work = _work(matcher, projection)
         self._left: int | None = limit or None
-        # The number of documents between two checks of the clock is adapted while reading.
+        # The number of documents in a block is adapted while reading.
         self._at_once = _MOST_AT_ONCE if matcher is None else _FIRST_BLOCK
         state.watch(scan)
 
@@ -60,16 +60,16 @@ class ScanCursor:
             return CursorBatch(documents)
         if self._left is not None:
             size = self._left if size is None else min(size, self._left)
-        is_last = await self._fill(documents, size)
+        is_last = self._fill(documents, size)
         if self._left is not None:
             self._left -= len(documents)
         return CursorBatch(documents, exhausted=is_last or self._left == 0)
 
-    async def _fill(self, documents: list[bytes], size: int | None) -> bool:
+    def _fill(self, documents: list[bytes], size: int | None) -> bool:
         """Read a batch; returns whether the collection ends after it."""
         scan, work = self._scan, self._work
         space = MAX_BATCH_BYTES
-        due = time.monotonic() + SECONDS_AT_ONCE
+        began = monotonic()
         with self._state.batch() as reader:
             while size is None or len(documents) < size:
                 room = _MOST_AT_ONCE if size is None else size - len(documents)
@@ -88,7 +88,8 @@ class ScanCursor:
                 scan.documents_examined += len(block.documents)
                 if block.is_last:
                     return True
-                due = await self._pause_if_due(due)
+                tick()
+                began = self._adapt(began)
         return False
 
     def _fill_exactly(self, reader: Reader, documents: list[bytes], size: int | None, space: int) -> None:
@@ -105,16 +106,14 @@ class ScanCursor:
             if size is not None and len(documents) == size:
                 return
 
-    async def _pause_if_due(self, due: float) -> float:
-        """Let other commands run if it is time, and adapt the size of blocks to that time."""
-        now = time.monotonic()
-        if now < due:
+    def _adapt(self, began: float) -> float:
+        """Adapt the size of blocks to the time of the last one: what does not fit is computed again."""
+        now = monotonic()
+        if now - began < _BLOCK_SECONDS:
             self._at_once = min(2 * self._at_once, _MOST_AT_ONCE)
-            return due
-        if now > due + SECONDS_AT_ONCE:
+        else:
             self._at_once = max(self._at_once // 2, 1)
-        await asyncio.sleep(0)
-        return time.monotonic() + SECONDS_AT_ONCE
+        return now
 
     def close(self) -> None:
         self._state.close()
@@ -122,8 +121,10 @@ class ScanCursor:
 
 def _work(matcher: Matcher | None, projection: RawProjection | None) -> _Work | None:
     if matcher is None:
-        return None if projection is None else lambda block: [projection(raw) for raw in block]
+        return None if projection is None else lambda block: [projection(raw) for raw in ticking(block)]
     may_match = matcher.may_match
     if projection is None:
-        return lambda block: [raw for raw in block if may_match(raw) and matcher(decode(raw))]
-    return lambda block: [projection(raw) for raw in block if may_match(raw) and matcher(decode(raw))]
+        return lambda block: [raw for raw in with_ticks(block) if may_match(raw) and matcher(decode(raw))]
+    return lambda block: [
+        projection(raw) for raw in with_ticks(block) if may_match(raw) and matcher(decode(raw))
+    ]

@@ -20,8 +20,8 @@ from tailrace.mongod.server.admin.counters import ChangeStreamCounters
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Reply
-from tailrace.mongod.server.dispatch.pacing import SECONDS_AT_ONCE
 from tailrace.mongod.server.emulation.release import POST_BATCH_RESUME_TOKEN, Release
+from tailrace.mongod.server.net.turns import paced
 from tailrace.mongod.server.reads.batches import (
     DEFAULT_FIRST_BATCH,
     ELEMENT_OVERHEAD,
@@ -33,11 +33,14 @@ from tailrace.mongod.server.reads.explain import about_server
 from tailrace.mongod.server.reads.requests.aggregate_request import AggregateRequest
 from tailrace.mongod.server.streams.stream_checks import STAGE, check_stream
 from tailrace.mongod.server.streams.stream_place import place_of_stream
+from tailrace.query.pacing import tick
 
 if TYPE_CHECKING:
     from tailrace.mongod.server.dispatch.context import Context
 
 _UNCOUNTED: Final = 1 << 31
+_SECONDS_AT_ONCE: Final = 0.005
+"""After this time a batch is returned with what was found."""
 _LARGE_BATCH: Final = 1 << 18
 """After a batch of this many bytes the next one is prepared while the client reads."""
 _BYTES_AHEAD: Final = 1 << 19
@@ -144,6 +147,8 @@ class ChangeStreamCursor:
         self._splits = plan.splits
         self._shows_position = release.has(POST_BATCH_RESUME_TOKEN)
         self._ahead: asyncio.Task[None] | None = None
+        self._is_wanted = False
+        """Whether a getMore waits for the end of the preparation."""
         self._count_opening(plan)
 
     async def first_batch(self, size: int) -> CursorBatch:
@@ -151,7 +156,7 @@ class ChangeStreamCursor:
         return self._batch([]) if size == 0 else await self._collect(size)
 
     async def next_batch(self, size: int | None, wait_ms: int) -> CursorBatch:
-        self._stop_work_ahead()
+        await self._finish_work_ahead()
         limit = size or _UNCOUNTED
         stream = self._stream
         end = monotonic() + wait_ms / 1000
@@ -193,12 +198,11 @@ class ChangeStreamCursor:
             if thread_time() >= pause:
                 if pause and rows:
                     break  # the client can begin to read, and requests the rest afterwards
-                if pause:
-                    await asyncio.sleep(0)
-                pause = thread_time() + SECONDS_AT_ONCE
+                tick()
+                pause = thread_time() + _SECONDS_AT_ONCE
         if stream.is_behind and sum([len(row.raw) for row in rows]) >= _LARGE_BATCH:
             # While the client reads, the next batch is prepared.
-            self._ahead = asyncio.get_running_loop().create_task(self._work_ahead())
+            self._ahead = asyncio.get_running_loop().create_task(paced(self._work_ahead))
         return self._batch(rows)
 
     async def _work_ahead(self) -> None:
@@ -207,10 +211,17 @@ class ChangeStreamCursor:
         await asyncio.sleep(0)
         if stream.must_fetch:
             await stream.fetch()
-        while stream.work_ahead(_BYTES_AHEAD):
+        while not self._is_wanted and stream.work_ahead(_BYTES_AHEAD):
             await asyncio.sleep(0)
             if stream.must_fetch:
                 await stream.fetch()
+
+    async def _finish_work_ahead(self) -> None:
+        """Wait for the end of what is being prepared, which may be in the middle of an event."""
+        if self._ahead is not None:
+            self._is_wanted = True
+            await asyncio.wait([self._ahead])
+            self._ahead, self._is_wanted = None, False
 
     def _stop_work_ahead(self) -> None:
         if self._ahead is not None:

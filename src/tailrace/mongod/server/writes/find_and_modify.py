@@ -11,6 +11,7 @@ from tailrace.errors import CommandError
 from tailrace.events.cluster_time import from_timestamp
 from tailrace.mongod.language.find_projection import FindProjection, compile_find_projection
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.writes.evaluations import once
 from tailrace.mongod.server.writes.namespaces import Namespace
 from tailrace.mongod.server.writes.retries import LoggedWrite, is_numbered
 from tailrace.mongod.server.writes.specs import DeleteSpec, UpdateSpec
@@ -91,7 +92,9 @@ def find_and_modify(
     # A server does not project the image that it kept for a retry.
     if modified.value is None or projection is None or modified.was_retried:
         return modified
-    return Modified(projection.apply(modified.value), modified.facts)
+    found = modified.value
+    key = ("projected", id(spec), found)
+    return Modified(once(context, key, lambda: projection.apply(found), 2 * len(found)), modified.facts)
 
 
 def _update(

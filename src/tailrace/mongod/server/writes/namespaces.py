@@ -9,7 +9,6 @@ from tailrace.mongod.store.catalog import Catalog, Collection
 from tailrace.mongod.store.ddl.lookup import check_uuid
 from tailrace.mongod.store.ddl.names import SYSTEM_PREFIX, check_collection_name, check_new_collection
 from tailrace.mongod.store.unit_of_work import UnitOfWork
-from tailrace.mongod.store.write_unit import WriteUnit
 
 _WRITABLE_SYSTEM: Final = frozenset(
     {
@@ -45,7 +44,7 @@ class Namespace:
         check_collection_name(self.database, self.name)
         if "$" in self.name:
             raise CommandError(ErrorCode.InvalidNamespace, f"Invalid collection name: {self.name}")
-        if self.name.startswith(SYSTEM_PREFIX) and not isinstance(unit, WriteUnit):
+        if self.name.startswith(SYSTEM_PREFIX) and unit.in_transaction:
             reason = f"Cannot write to system collection {self} within a transaction."
             raise CommandError(_SYSTEM_IN_TRANSACTION, reason)
         if str(self) in _NEVER_WRITABLE or self.name in _NEVER_WRITABLE:

@@ -4,9 +4,8 @@ A `StatementRunner` serves one command on one unit. It has the statements of a r
 executed before, finds and creates collections, and caches what several statements share.
 """
 
-from collections.abc import Mapping
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -14,6 +13,7 @@ from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.emulation.release import TIMESERIES_DELETES
 from tailrace.mongod.server.writes.command_time import CommandTime
 from tailrace.mongod.server.writes.delete import DeleteOutcome, DeleteScope, run_delete
+from tailrace.mongod.server.writes.evaluations import once
 from tailrace.mongod.server.writes.namespaces import (
     Namespace,
     check_in_transaction,
@@ -33,6 +33,8 @@ from tailrace.mongod.store.unit_of_work import UnitOfWork
 from tailrace.mongod.store.write_unit import WriteUnit
 from tailrace.query.variables import variables_at
 
+T = TypeVar("T")
+
 
 class StatementRunner:
     """Executes the statements of one command on a unit."""
@@ -48,22 +50,30 @@ class StatementRunner:
         raw_data: bool = False,
     ) -> None:
         self.unit = unit
-        self.time = CommandTime(unit)
+        self.time = once(context, ("time",), lambda: CommandTime(unit))
         self.retried: list[int] = []
         """Ids of statements that were executed before."""
         self._let = let
+        self._variables: dict[str, Any] | None = None
         self._context = context
-        self._history = RetryHistory.open(unit, context) if is_retryable(context) else None
+        self._history = None
+        if is_retryable(context) and isinstance(unit, WriteUnit):
+            self._history = RetryHistory.open(unit, context)
         self._bypasses_validation = bypasses_validation
         self._fills_timestamps = fills_timestamps
         self._raw_data = raw_data
         self._size_codes = context.node.release.size_codes
         self._opened: dict[Namespace, tuple[Collection, Validator | None]] = {}
 
-    @cached_property
+    @property
     def variables(self) -> dict[str, Any]:
         """Those of `let`, too; a fault of them is the error of each statement."""
-        return variables_at(self.time.now, self.time.cluster_time, self._let)
+        if self._variables is None:
+            time, let = self.time, self._let
+            self._variables = once(
+                self._context, ("let",), lambda: variables_at(time.now, time.cluster_time, let)
+            )
+        return self._variables
 
     @property
     def is_unacknowledged(self) -> bool:
@@ -84,17 +94,25 @@ class StatementRunner:
         """Insert a client's document."""
         if self._history is not None and self.executed_before(statement_id) is not None:
             return
-        stored = storable(
-            document,
-            self.unit.clock,
-            fill_timestamps=self._fills_timestamps,
-            code_if_large=self._size_codes.insert,
-        )
+        if self._context.evaluations is None:
+            stored = self._storable(document)
+        else:
+            # The `_id` that a document gets stays the same.
+            key = ("stored", id(document))
+            stored = once(self._context, key, lambda: self._storable(document), len(document))
         opened = self._opened.get(namespace)
         collection, validator = opened if opened is not None else self._open(namespace)
         if collection.is_timeseries:
             stored = document  # a measurement needs no `_id`, and its fields keep their places
         self._put(collection, validator, stored, statement_id)
+
+    def _storable(self, document: bytes) -> bytes:
+        return storable(
+            document,
+            self.unit.clock,
+            fill_timestamps=self._fills_timestamps,
+            code_if_large=self._size_codes.insert,
+        )
 
     def update(
         self,
@@ -118,7 +136,11 @@ class StatementRunner:
         collection = self._existing(namespace)
         if collection is None and spec.upsert and creates_first:
             collection = self._open(namespace)[0]
-        compiled = CompiledUpdate(spec, collection, self.time, self.variables, raw_data=self._raw_data)
+        compiled = self._compiled(
+            spec,
+            collection,
+            lambda: CompiledUpdate(spec, collection, self.time, self.variables, raw_data=self._raw_data),
+        )
         if collection is None and spec.upsert:
             collection = self._open(namespace)[0]
         outcome = UpdateOutcome()
@@ -128,7 +150,7 @@ class StatementRunner:
                 UpdateScope(self.unit, self._context, collection, validator, statement_id, retry_image)
             )
         if not outcome.matched and spec.upsert:
-            document = compiled.new_document()
+            document = once(self._context, ("new", id(compiled)), compiled.new_document)
             # An upsert has its own entry; only the documents of an insert share one.
             self.unit.end_group()
             outcome.upserted = outcome.after = self._upsert(namespace, document, statement_id)
@@ -152,7 +174,14 @@ class StatementRunner:
         collection = self._existing(namespace, removes=not in_find_and_modify)
         if collection is not None and collection.is_timeseries and not self._raw_data:
             self._check_series_delete(collection, spec)
-        selection = Selection(
+        selection = self._compiled(spec, collection, lambda: self._selection(spec, collection))
+        if collection is None:
+            return DeleteOutcome()
+        scope = DeleteScope(self.unit, self._context, collection, statement_id, retry_image)
+        return run_delete(selection, scope, multi=spec.multi)
+
+    def _selection(self, spec: DeleteSpec, collection: Collection | None) -> Selection:
+        return Selection(
             spec.query,
             variables=self.variables,
             collation=spec.collation,
@@ -161,10 +190,14 @@ class StatementRunner:
             collection=collection,
             raw_data=self._raw_data,
         )
-        if collection is None:
-            return DeleteOutcome()
-        scope = DeleteScope(self.unit, self._context, collection, statement_id, retry_image)
-        return run_delete(selection, scope, multi=spec.multi)
+
+    def _compiled(
+        self, spec: UpdateSpec | DeleteSpec, collection: Collection | None, compile_it: Callable[[], T]
+    ) -> T:
+        """What a statement is compiled to, for a collection as it is now."""
+        # The collection is part of the result so that its address is not used again.
+        key = ("compiled", id(spec), id(collection))
+        return once(self._context, key, lambda: (compile_it(), collection))[0]
 
     def _refuse_retryable(self, option: str) -> None:
         if self._history is not None:
@@ -189,11 +222,11 @@ class StatementRunner:
         self, collection: Collection, validator: Validator | None, document: bytes, statement_id: int | None
     ) -> None:
         if validator is not None:
-            validator.check_insert(document)
+            once(self._context, ("valid", document), lambda: validator.check_insert(document), len(document))
         if collection.is_timeseries and not self._raw_data:
             check_indexed(collection, document)
             document = bucket_of(collection.options["timeseries"], document)
-        if collection.is_capped:
+        if collection.is_capped and isinstance(self.unit, WriteUnit):
             insert_capped(self.unit, collection, document, statement_id)
         else:
             self.unit.insert(collection, document, stmt_id=statement_id)
@@ -213,7 +246,7 @@ class StatementRunner:
         collection = existing_collection(self.unit.catalog, namespace)
         if collection is None:
             return None
-        if not isinstance(self.unit, WriteUnit):
+        if self.unit.in_transaction:
             check_in_transaction(collection, removes=removes)
         return self._remember(namespace, collection)[0]
 

@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from bson import Binary, DatetimeMS, Int64, ObjectId
 
@@ -16,10 +15,14 @@ from tailrace.mongod.server.writes.validation.validator import collation_of
 from tailrace.mongod.store.catalog import Collection
 from tailrace.mongod.store.indexes.id_keys import id_key
 from tailrace.mongod.store.reader import Reader, Record
+from tailrace.mongod.store.transactions.rehearsal import RehearsalUnit
 from tailrace.query.collation import Collation
 from tailrace.query.match import Matcher, compile_match
+from tailrace.query.pacing import with_ticks
 from tailrace.query.sorting import Ordering, TopSelector, compile_sort
 
+Owns: TypeAlias = Callable[[bytes], bool]
+"""Whether the shard owns a document"""
 _READ_AT_ONCE: Final = 256
 """Number of records to read before they are changed; a scan must not run during changes."""
 
@@ -70,6 +73,8 @@ class Selection:
         self._variables = variables
         self._sort = sort or {}
         self._ordering: Ordering | None = None
+        self._rehearsed: list[Target] | None = None
+        self._matcher: Matcher | None = None
         self._hint = hint
         check_hint(hint)
         # Most statements name one `_id`. They need no plan, no matcher and no order.
@@ -79,9 +84,12 @@ class Selection:
                 self._ordering = compile_sort(sort, self.collation)
             self.matcher  # noqa: B018 - a filter that makes no sense is refused now
 
-    @cached_property
+    @property
     def matcher(self) -> Matcher:
-        return compile_match(self._query, variables=self._variables, collation=self.collation)
+        # No `cached_property`: until Python 3.12 it has a lock, which must not be held during a tick.
+        if self._matcher is None:
+            self._matcher = compile_match(self._query, variables=self._variables, collation=self.collation)
+        return self._matcher
 
     def first(self, reader: Reader, collection: Collection, context: Context) -> Target | None:
         """The first document, in the order of the sort."""
@@ -89,6 +97,18 @@ class Selection:
         if self._id_key is not None:
             record = reader.find_id(collection, self._id_key)
             return None if record is None or (owns and not owns(record[1])) else Target(*record)
+        evaluations = context.evaluations
+        if evaluations is not None and not evaluations.is_rehearsing and self._rehearsed is not None:
+            again = next(self._again(self._rehearsed, reader, collection, owns), None)
+            if again is not None or not self._rehearsed:
+                return again
+        target = self._search(reader, collection, context, owns)
+        self._note([] if target is None else [target], context)
+        return target
+
+    def _search(
+        self, reader: Reader, collection: Collection, context: Context, owns: "Owns | None"
+    ) -> Target | None:
         access = self._access(reader, collection)
         found = self._matching(access, _with_deadline(access.records(reader), context), owns)
         if self._ordering is None or access.is_ordered:
@@ -100,14 +120,41 @@ class Selection:
 
     def all(self, reader: Reader, collection: Collection, context: Context) -> Iterator[Target]:
         """Every document, each once, even if documents returned before are changed."""
+        owns = _ownership(collection, context)
+        evaluations = context.evaluations
+        if evaluations is not None and not evaluations.is_rehearsing and self._rehearsed is not None:
+            yield from self._again(self._rehearsed, reader, collection, owns)
+            return
         access = self._access(reader, collection)
         seen: set[bytes] = set()
-        owns = _ownership(collection, context)
+        found: list[Target] = []
         for target in self._matching(access, _in_batches(access, reader, context), owns):
             # A change may move a document forward in the index that is read.
             if target.key not in seen:
                 seen.add(target.key)
+                if evaluations is not None and evaluations.is_rehearsing:
+                    evaluations.spend(len(target.raw))
+                    found.append(Target(target.key, target.raw))
                 yield target
+        self._note(found, context)
+
+    def _note(self, found: list[Target], context: Context) -> None:
+        """Store what a rehearsal has found, so that the writer need not search."""
+        if context.evaluations is None or not context.evaluations.is_rehearsing:
+            return
+        is_known = self.timeseries is None and not any(RehearsalUnit.is_new(target.key) for target in found)
+        self._rehearsed = [Target(target.key, target.raw) for target in found] if is_known else None
+
+    def _again(
+        self, rehearsed: list[Target], reader: Reader, collection: Collection, owns: "Owns | None"
+    ) -> Iterator[Target]:
+        """What the rehearsal has found, as far as it is still there and still matches."""
+        for target in rehearsed:
+            raw = reader.record(collection, target.key)
+            if raw is None or (owns is not None and not owns(raw)):
+                continue
+            if raw == target.raw or self.matcher(decode(raw)):
+                yield Target(target.key, raw)
 
     def _only_id(self) -> bytes | None:
         """The key of the `_id`, if the filter has no other condition."""
@@ -123,7 +170,7 @@ class Selection:
         return choose_access(reader, collection, wanted)
 
     def _matching(
-        self, access: AccessPath, records: Iterator[Record], owns: Callable[[bytes], bool] | None
+        self, access: AccessPath, records: Iterator[Record], owns: "Owns | None"
     ) -> Iterator[Target]:
         if owns is not None:
             records = (record for record in records if owns(record[1]))
@@ -132,7 +179,7 @@ class Selection:
                 yield Target(key, raw)
             return
         matches, timeseries = self.matcher, self.timeseries
-        for key, raw in records:
+        for key, raw in with_ticks(records):
             document = decode(raw if timeseries is None else only_measurement(timeseries, raw))
             if matches(document):
                 yield Target(key, raw, document)
@@ -145,7 +192,7 @@ def statement_collation(given: Mapping[str, Any] | None, collection: Collection 
     return None if collection is None else collation_of(collection)
 
 
-def _ownership(collection: Collection, context: Context) -> Callable[[bytes], bool] | None:
+def _ownership(collection: Collection, context: Context) -> Owns | None:
     """Whether the shard owns a document, so that a statement may change it."""
     ownership = context.client.ownership
     return None if ownership is None else ownership.filter(collection)

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from tailrace.bson import raw as rawbson
 from tailrace.bson.documents import decode_value, encode
@@ -12,6 +12,7 @@ from tailrace.mongod.language.update import Update, UpdateResult, compile_update
 from tailrace.mongod.language.update.query_features import check_upsert_query
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.writes.command_time import CommandTime
+from tailrace.mongod.server.writes.evaluations import once
 from tailrace.mongod.server.writes.logged import logged_metadata, logged_update
 from tailrace.mongod.server.writes.specs import UpdateSpec
 from tailrace.mongod.server.writes.targets import Selection, Target, statement_collation
@@ -20,6 +21,9 @@ from tailrace.mongod.server.writes.upsert import document_of_query
 from tailrace.mongod.server.writes.validation.validator import Validator
 from tailrace.mongod.store.catalog import Collection
 from tailrace.mongod.store.unit_of_work import UnitOfWork
+
+_SIZE_RATIO: Final = 6
+"""What a computed change takes in memory, as values and bytes, by the size of its document."""
 
 
 @dataclass(slots=True)
@@ -129,26 +133,23 @@ class CompiledUpdate:
         return document
 
     def _change(self, scope: UpdateScope, target: Target, outcome: UpdateOutcome) -> None:
-        result = self._applied(target.document)
+        context, size = scope.context, _SIZE_RATIO * len(target.raw)
+        change = once(context, ("change", id(self), target.raw), lambda: self._computed(scope, target), size)
         outcome.matched += 1
         outcome.before = outcome.after = target.raw
-        if not result.modified:
+        if change is None:
             return
-        measured = self.selection.timeseries
-        if measured is None:
-            after = encode(result.document)
-            logged = logged_update(result, target.raw, after, scope.context.node.release)
-        else:
-            after = with_meta(measured, target.raw, result.document)
-            logged = logged_metadata(result, measured["metaField"], target.raw, after)
+        document, after, logged = change
         if len(after) > rawbson.MAX_USER_SIZE:
             reason = f"Resulting document after update is larger than {rawbson.MAX_USER_SIZE}"
             raise CommandError(scope.context.node.release.size_codes.update, reason)
         ownership = scope.context.client.ownership
         if ownership is not None:
             ownership.check_update(scope.context, scope.collection, target.raw, after, multi=self._spec.multi)
-        if scope.validator is not None:
-            scope.validator.check_update(target.document, result.document)
+        validator = scope.validator
+        if validator is not None:
+            key = ("validated", target.raw, after)
+            once(context, key, lambda: validator.check_update(target.document, document), 2 * len(after))
         scope.unit.update(
             scope.collection,
             target.key,
@@ -160,6 +161,22 @@ class CompiledUpdate:
         )
         outcome.modified += 1
         outcome.after = after
+
+    def _computed(self, scope: UpdateScope, target: Target) -> "tuple[dict[str, Any], bytes, bytes] | None":
+        """The new document as values and as bytes, and its logged form; None if nothing changes."""
+        result = self._applied(target.document)
+        if not result.modified:
+            return None
+        measured = self.selection.timeseries
+        if measured is None:
+            after = encode(result.document)
+            return (
+                result.document,
+                after,
+                logged_update(result, target.raw, after, scope.context.node.release),
+            )
+        after = with_meta(measured, target.raw, result.document)
+        return result.document, after, logged_metadata(result, measured["metaField"], target.raw, after)
 
     def _applied(self, document: dict[str, Any]) -> UpdateResult:
         position = self.selection.matcher.array_position(document) if self._needs_position else None

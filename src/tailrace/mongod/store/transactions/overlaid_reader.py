@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from tailrace.mongod.store.catalog import Catalog, Collection, Index
-from tailrace.mongod.store.reader import Block, Reader, Record, Snapshot
+from tailrace.mongod.store.reader import Block, Reader, Record
 from tailrace.mongod.store.tables import after_prefix, lower_bound, upper_bound
 from tailrace.mongod.store.transactions.overlay import Overlay
 
@@ -11,7 +11,7 @@ from tailrace.mongod.store.transactions.overlay import Overlay
 class OverlaidReader(Reader):
     """A snapshot with overlays on some of its collections, and new collections that are only overlays."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Reader) -> None:
         self._snapshot = snapshot
         self._catalog = snapshot.catalog
         self._overlays: dict[int, Overlay] = {}

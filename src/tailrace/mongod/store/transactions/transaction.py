@@ -12,6 +12,7 @@ Reading a collection does not lock it: the snapshot does not change.
 import asyncio
 import itertools
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from tailrace.error_codes import ErrorCode
@@ -23,7 +24,7 @@ from tailrace.mongod.store.clock import ClusterClock
 from tailrace.mongod.store.indexes.duplicate_key import duplicate_key
 from tailrace.mongod.store.indexes.id_keys import id_key_of
 from tailrace.mongod.store.indexes.index_keys import all_index_keys, unique_keys
-from tailrace.mongod.store.store import Store
+from tailrace.mongod.store.store import UNPACED, Store, WritePace
 from tailrace.mongod.store.tables import pack_time
 from tailrace.mongod.store.transactions.locks import wait_until
 from tailrace.mongod.store.transactions.overlaid_reader import OverlaidReader
@@ -44,13 +45,17 @@ _REFUSED_DATABASES: Final = ("config", "local")
 class TransactionUnit(OverlaidReader, UnitOfWork):
     """One open transaction. One statement uses it at a time, in the event loop or in the writer's thread."""
 
+    in_transaction = True
+
     def __init__(self, store: Store, time: int | None = None) -> None:
         """``time`` is the cluster time of the state to read; without it, the newest is read."""
-        super().__init__(store.snapshot() if time is None else store.snapshot_at(time))
+        snapshot = store.snapshot() if time is None else store.snapshot_at(time)
+        super().__init__(snapshot)
+        self._pinned = snapshot
         self._store = store
-        self._locks = TransactionLocks(self, self._snapshot)
+        self._locks = TransactionLocks(self, snapshot)
         self._changes: list[Change] = []
-        self.read_time = self._snapshot.newest_time()
+        self.read_time = snapshot.newest_time()
         """The cluster time of the state it reads"""
         self._kept: tuple[int, Catalog] = (0, self._catalog)
         # New collections and indexes get temporary numbers; the real ones are assigned at the commit.
@@ -66,7 +71,7 @@ class TransactionUnit(OverlaidReader, UnitOfWork):
 
     # -- life -------------------------------------------------------------------------------------------
 
-    async def write(self, work: Callable[[UnitOfWork], T]) -> T:
+    async def write(self, work: Callable[[UnitOfWork], T], pace: WritePace = UNPACED) -> T:
         """Run a statement that writes.
 
         ``work`` gets this unit; it may be undone and run again when another job of the same commit fails.
@@ -84,7 +89,12 @@ class TransactionUnit(OverlaidReader, UnitOfWork):
             with self._locks.against(writer):
                 return work(self)
 
-        result = await self._store.write(job)
+        def rehearse() -> bool:
+            self._undo()
+            return pace.rehearse is None or pace.rehearse()
+
+        own = replace(pace, rehearse=None if pace.rehearse is None else rehearse)
+        result = await self._store.write(job, pace=own)
         if self._locks.failure is not None:
             raise self._locks.failure
         return result
@@ -139,7 +149,7 @@ class TransactionUnit(OverlaidReader, UnitOfWork):
             self.abort()
             raise
         self.is_over = True
-        self._snapshot.close()
+        self._pinned.close()
         self._ended.set()
 
     async def _run_prepare(self, lsid: bytes, txn_number: int) -> None:
@@ -164,7 +174,7 @@ class TransactionUnit(OverlaidReader, UnitOfWork):
         # Writes that wait for this unit are woken after that, and then wait for the prepared transaction.
         self._store.submit(lambda writer: writer.locks.hand_over(self, prepared), self._ended.set)
         self.is_over = True
-        self._snapshot.close()
+        self._pinned.close()
 
     def _effects(self) -> Effects:
         created = [c for c in map(self._catalog.by_uuid, self._locks.created) if c is not None]
@@ -182,9 +192,9 @@ class TransactionUnit(OverlaidReader, UnitOfWork):
         self.is_over = True
         if self._has_locks:
             # A cancelled statement may still run in the writer's thread; it finishes before this job.
-            self._store.submit(lambda writer: writer.locks.release(self), self._snapshot.close)
+            self._store.submit(lambda writer: writer.locks.release(self), self._pinned.close)
         else:
-            self._snapshot.close()
+            self._pinned.close()
         self._ended.set()
 
     async def wait_ended(self, deadline: float | None) -> None:

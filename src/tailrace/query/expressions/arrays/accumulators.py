@@ -33,6 +33,7 @@ from tailrace.query.expressions.scope import (
     ExpressionScope,
     OperatorParser,
 )
+from tailrace.query.pacing import ticking
 
 _QUANTILE_ARGUMENTS: Final = ("input", "method")
 
@@ -53,18 +54,18 @@ def _accumulator(accumulate: Callable[[list[Any], StringKey], Any]) -> OperatorP
     return parse
 
 
-def _numbers(values: Iterable[Any]) -> list[Number]:
-    return [value for value in values if is_number(value)]
+def _numbers(values: list[Any]) -> list[Number]:
+    return [value for value in ticking(values) if is_number(value)]
 
 
 def _sum(values: list[Any], _: StringKey = None) -> Any:
     numbers = _numbers(values)
-    kind = max((kind_of(number) for number in numbers), default=Kind.INT32)
+    kind = max((kind_of(number) for number in ticking(numbers)), default=Kind.INT32)
     if kind is Kind.DECIMAL:
         return decimal128(_decimal_total(numbers))
     if kind is Kind.DOUBLE:
         return _double_total(numbers)
-    total = sum(int(number) for number in numbers if isinstance(number, int))
+    total = sum(int(number) for number in ticking(numbers) if isinstance(number, int))
     if not fits_int64(total):
         return float(total)
     return int32_or_int64(total) if kind is Kind.INT32 else Int64(total)
@@ -114,7 +115,7 @@ def _average(values: list[Any], _: StringKey) -> Any:
 def _extreme(sign: int) -> Callable[[list[Any], StringKey], Any]:
     def apply(values: list[Any], string_key: StringKey) -> Any:
         best = None
-        for value in values:
+        for value in ticking(values):
             if not is_nullish(value) and (best is None or compare(value, best, string_key) * sign > 0):
                 best = value
         return best
@@ -171,7 +172,7 @@ class StandardDeviation:
 def _standard_deviation(fewer: int) -> Callable[[list[Any], StringKey], Any]:
     def apply(values: list[Any], _: StringKey) -> float | None:
         deviation = StandardDeviation(fewer)
-        for value in values:
+        for value in ticking(values):
             deviation.add(value)
         return deviation.result()
 

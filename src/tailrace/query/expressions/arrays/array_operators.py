@@ -24,10 +24,12 @@ from tailrace.query.expressions.scope import (
     OperatorParser,
 )
 from tailrace.query.missing import MISSING
+from tailrace.query.pacing import pieces, ticking
 
 # MongoDB refuses a $range that would take more than 100 MB, 16 bytes a number.
 _MAX_ELEMENTS: Final = 100 * 1024 * 1024 // 16
 _EXCEEDED_MEMORY_LIMIT: Final = 146
+_COPIED_AT_ONCE: Final = 20_000
 
 
 def array_elem_at(array: Any, index: Any) -> Any:
@@ -71,7 +73,8 @@ def concat_arrays(arrays: Iterable[Any]) -> list[Any] | None:
             raise CommandError(28664, f"$concatArrays only supports arrays, not {type_name(array)}")
         if len(result) + len(array) > _MAX_ELEMENTS:
             raise CommandError(_EXCEEDED_MEMORY_LIMIT, "$concatArrays would exceed the memory limit")
-        result += array
+        for piece in pieces(array, _COPIED_AT_ONCE):
+            result += piece
     return result
 
 
@@ -85,7 +88,7 @@ def _parse_in(name: str, spec: Any, scope: ExpressionScope) -> Expression:
             raise CommandError(
                 40081, f"{name} requires an array as a second argument, found: {type_name(array)}"
             )
-        return any(compare(value, item, string_key) == 0 for item in array)
+        return any(compare(value, item, string_key) == 0 for item in ticking(array))
 
     return contains
 
@@ -108,7 +111,7 @@ def _parse_index_of_array(name: str, spec: Any, scope: ExpressionScope) -> Expre
                 40090, f"{name} requires an array as a first argument, found: {type_name(array)}"
             )
         start, end = search_bounds(name, bounds, len(array))
-        for position in range(start, end):
+        for position in ticking(range(start, end)):
             if compare(array[position], value, string_key) == 0:
                 return position
         return -1
@@ -143,7 +146,10 @@ def make_range(start: Any, end: Any, step: Any = 1) -> list[int]:
         raise CommandError(
             _EXCEEDED_MEMORY_LIMIT, f"$range would exceed the memory limit: {len(numbers)} numbers"
         )
-    return list(numbers)
+    found: list[int] = []
+    for piece in pieces(numbers, _COPIED_AT_ONCE):
+        found += piece
+    return found
 
 
 def reverse_array(array: Any) -> list[Any] | None:
@@ -199,7 +205,7 @@ def array_to_object(array: Any) -> dict[str, Any] | None:
         read = _read_entry
     else:
         raise CommandError(40398, f"Unrecognised input type format for $arrayToObject: {type_name(array[0])}")
-    return dict(read(item) for item in array)
+    return dict(read(item) for item in ticking(array))
 
 
 def _read_pair(item: Any) -> tuple[str, Any]:

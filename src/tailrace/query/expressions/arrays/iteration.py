@@ -18,6 +18,7 @@ from tailrace.query.expressions.scope import (
     check_variable_write,
 )
 from tailrace.query.missing import MISSING
+from tailrace.query.pacing import ticking
 
 _ELEMENT: Final = "this"
 
@@ -47,7 +48,7 @@ def _parse_map(name: str, spec: Any, scope: ExpressionScope) -> Expression:
             raise CommandError(16883, f"input to {name} must be an array not {type_name(array)}")
         inner = env.copy()
         result = []
-        for item in array:
+        for item in ticking(array):
             inner[variable] = item
             value = body(inner)
             result.append(None if value is MISSING else value)
@@ -79,7 +80,7 @@ def _parse_filter(name: str, spec: Any, scope: ExpressionScope) -> Expression:
         remaining = _checked_limit(name, limit(env))
         inner = env.copy()
         result: list[Any] = []
-        for item in array:
+        for item in ticking(array):
             if len(result) == remaining:
                 break
             inner[variable] = item
@@ -121,7 +122,7 @@ def _parse_reduce(name: str, spec: Any, scope: ExpressionScope) -> Expression:
             raise CommandError(40080, f"{name} requires that 'input' be an array, found: {type_name(array)}")
         inner = env.copy()
         total = initial(env)
-        for item in array:
+        for item in ticking(array):
             inner[_ELEMENT] = item
             inner["value"] = total
             total = body(inner)
@@ -166,11 +167,11 @@ def _parse_zip(name: str, spec: Any, scope: ExpressionScope) -> Expression:
                 raise CommandError(34468, f"{name} found a non-array expression in input: {type_name(array)}")
             arrays.append(array)
         if not longest:
-            return [list(row) for row in zip(*arrays, strict=False)]
+            return [list(row) for row in zip(ticking(arrays[0]), *arrays[1:], strict=False)]
         filling = build_array(fillers, env)
         return [
             [default if item is MISSING else item for item, default in zip(row, filling, strict=True)]
-            for row in zip_longest(*arrays, fillvalue=MISSING)
+            for row in zip_longest(ticking(arrays[0]), *arrays[1:], fillvalue=MISSING)
         ]
 
     return apply

@@ -1,11 +1,13 @@
 """Operators that sort an array or select elements: `$sortArray`, `$firstN`, `$lastN`, `$minN`, `$maxN`."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 from tailrace.bson.compare import StringKey, sort_key
 from tailrace.errors import CommandError
 from tailrace.query.expressions.arguments import named_expressions, named_specs
+from tailrace.query.expressions.arrays.ordered import in_order
 from tailrace.query.expressions.field_path import split_path
 from tailrace.query.expressions.numbers.number_types import fits_int64, integral_value
 from tailrace.query.expressions.operands import is_nullish, is_number, type_name
@@ -15,6 +17,7 @@ from tailrace.query.expressions.scope import (
     ExpressionScope,
     OperatorParser,
 )
+from tailrace.query.pacing import ticking
 
 
 def _parse_sort_array(name: str, spec: Any, scope: ExpressionScope) -> Expression:
@@ -40,7 +43,7 @@ def _parse_sort_array(name: str, spec: Any, scope: ExpressionScope) -> Expressio
 def _sorter(name: str, spec: Any, string_key: StringKey) -> Callable[[list[Any]], list[Any]]:
     if not isinstance(spec, Mapping):
         descending = _is_descending(name, spec)
-        return lambda array: sorted(array, key=lambda item: sort_key(item, string_key), reverse=descending)
+        return lambda array: _sorted(array, lambda item: sort_key(item, string_key), descending)
     if not spec:
         raise CommandError(2942505, f"{name} requires at least one field to sort by")
     keys = [(split_path(path), _is_field_descending(name, direction)) for path, direction in spec.items()]
@@ -48,9 +51,7 @@ def _sorter(name: str, spec: Any, string_key: StringKey) -> Callable[[list[Any]]
     def sort(array: list[Any]) -> list[Any]:
         # Sorting is stable, so the least important key goes first.
         for components, descending in reversed(keys):
-            array = sorted(
-                array, key=lambda item: sort_key(_at(item, components), string_key), reverse=descending
-            )
+            array = _sorted(array, partial(_key_at, components, string_key), descending)
         return array
 
     return sort
@@ -72,6 +73,10 @@ def _is_descending(name: str, direction: Any) -> bool:
             2942506, f"The sortBy element of {name} must be either 1 or -1, but is {direction}"
         )
     return number == -1
+
+
+def _key_at(components: tuple[str, ...], string_key: StringKey, item: Any) -> Any:
+    return sort_key(_at(item, components), string_key)
 
 
 def _at(value: Any, components: tuple[str, ...]) -> Any:
@@ -128,7 +133,11 @@ def checked_count(name: str, value: Any) -> int:
 
 def _extremes(array: list[Any], n: int, string_key: StringKey, descending: bool) -> list[Any]:
     present = [item for item in array if not is_nullish(item)]
-    return sorted(present, key=lambda item: sort_key(item, string_key), reverse=descending)[:n]
+    return _sorted(present, lambda item: sort_key(item, string_key), descending)[:n]
+
+
+def _sorted(items: list[Any], key_of: Callable[[Any], Any], descending: bool) -> list[Any]:
+    return in_order(((key_of(item), item) for item in ticking(items)), reverse=descending)
 
 
 OPERATORS: Final[dict[str, OperatorParser]] = {

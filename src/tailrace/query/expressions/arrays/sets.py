@@ -5,7 +5,6 @@ sorted, a difference is in the order of first occurrence.
 """
 
 from collections.abc import Callable, Iterable
-from operator import itemgetter
 from typing import Any, Final
 
 from tailrace.bson.compare import SortKey, StringKey, sort_key
@@ -17,6 +16,7 @@ from tailrace.query.expressions.arguments import (
     unary,
     with_combined_constants,
 )
+from tailrace.query.expressions.arrays.ordered import in_order
 from tailrace.query.expressions.operands import is_nullish, is_truthy, type_name
 from tailrace.query.expressions.scope import (
     Constant,
@@ -25,12 +25,13 @@ from tailrace.query.expressions.scope import (
     ExpressionScope,
     OperatorParser,
 )
+from tailrace.query.pacing import ticking
 
 
 def _keyed(array: list[Any], string_key: StringKey) -> dict[SortKey, Any]:
     """The elements by their sort key, in the order of their first occurrence."""
     elements: dict[SortKey, Any] = {}
-    for item in array:
+    for item in ticking(array):
         elements.setdefault(sort_key(item, string_key), item)
     return elements
 
@@ -45,7 +46,7 @@ def _check_array(code: int, name: str, value: Any) -> None:
 def _truth_operator(name: str, code: int, combine: Callable[[Any], bool]) -> OperatorParser:
     def apply(array: Any) -> bool:
         _check_array(code, name, array)
-        return combine(is_truthy(item) for item in array)
+        return combine(is_truthy(item) for item in ticking(array))
 
     return unary(apply)
 
@@ -63,7 +64,7 @@ def _combination(
                     return None
                 _check_array(code, name, array)
                 sets.append(_keyed(array, string_key))
-            return [item for _, item in sorted(combine(sets).items(), key=itemgetter(0))]
+            return in_order(combine(sets).items())
 
         operands = parse_list(spec, scope)
         expressions = list(with_combined_constants(operands, combined, Law.COMMUTATIVE))
@@ -75,8 +76,11 @@ def _combination(
 def _union(sets: list[dict[SortKey, Any]]) -> dict[SortKey, Any]:
     result: dict[SortKey, Any] = {}
     for elements in sets:
-        for key, item in elements.items():
-            result.setdefault(key, item)
+        if not result:
+            result = elements
+            continue
+        for key in ticking(list(elements)):
+            result.setdefault(key, elements[key])
     return result
 
 
@@ -84,7 +88,7 @@ def _intersection(sets: list[dict[SortKey, Any]]) -> dict[SortKey, Any]:
     if not sets:
         return {}
     first, *others = sets
-    return {key: item for key, item in first.items() if all(key in other for other in others)}
+    return {key: first[key] for key in ticking(list(first)) if all(key in other for other in others)}
 
 
 def _parse_difference(name: str, spec: Any, scope: ExpressionScope) -> Expression:

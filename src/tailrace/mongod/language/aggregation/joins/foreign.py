@@ -15,6 +15,7 @@ from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.rows import PAUSE, Document, Row, Rows, rows_of
 from tailrace.mongod.language.aggregation.scope import StageScope
 from tailrace.query.missing import MISSING
+from tailrace.query.pacing import tick
 from tailrace.query.paths import Path, array_index
 
 _KEPT_BYTES: Final = 100 * 1024 * 1024
@@ -50,6 +51,7 @@ class ForeignCollection:
         """For each value its documents, found by an index on the path; None if there is no index."""
         found = []
         for value in values:
+            tick()
             documents = self._services.equal_documents(*self._namespace, path, value)
             if documents is None:
                 return None
@@ -91,6 +93,7 @@ class EqualityJoin:
         assert self._table is not None, "just built"
         positions = {position for key in wanted for position in self._table.get(key, ())}
         for position in sorted(positions):
+            tick()
             yield self._rows[position]
 
     def _checked(self, found: list[Iterable[Any]], wanted: AbstractSet[Any]) -> Rows:
@@ -112,6 +115,7 @@ class EqualityJoin:
             if row is PAUSE:
                 yield row
                 continue
+            tick()
             for key in self._keys(row.document):
                 table.setdefault(key, []).append(len(kept))
             kept.append(row)

@@ -26,6 +26,7 @@ from tailrace.query.expressions.numbers.number_types import fits_int64, integral
 from tailrace.query.expressions.operands import is_number, type_name
 from tailrace.query.match import Matcher, compile_match
 from tailrace.query.missing import MISSING
+from tailrace.query.pacing import tick, ticking
 
 _REQUIRED: Final = ("from", "as", "startWith", "connectFromField", "connectToField")
 _MAX_BYTES: Final = DEFAULT_LIMIT
@@ -89,11 +90,13 @@ class _Search:
         depth = 0
         frontier = self._new(values, asked)
         while frontier and (self._max_depth is None or depth <= self._max_depth):
+            tick()
             reached: list[Any] = []
             for row in self._search(frontier):
                 if row is PAUSE:
                     yield row
                     continue
+                tick()
                 document = row.document
                 if self._matcher is not None and not self._matcher(document):
                     continue
@@ -123,7 +126,7 @@ class _Search:
     def _new(self, values: list[Any], asked: set[Any]) -> list[Any]:
         """The values that have not been searched for yet."""
         new = []
-        for value in values:
+        for value in ticking(values):
             key = sort_key(value, self._string_key)
             if key not in asked:
                 asked.add(key)

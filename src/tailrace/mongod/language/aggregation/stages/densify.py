@@ -37,6 +37,7 @@ from tailrace.query.expressions.numbers.arithmetic import add
 from tailrace.query.expressions.numbers.number_types import integral_value, kind_of, to_double
 from tailrace.query.expressions.operands import is_nullish, is_number
 from tailrace.query.missing import MISSING
+from tailrace.query.pacing import tick
 from tailrace.query.sorting import compile_sort
 
 _MOST_GENERATED: Final = 500_000
@@ -165,6 +166,7 @@ class _Densifier:
             yield self._generate(state)
 
     def _generate(self, state: _PartitionState) -> Document:
+        tick()
         self.generated += 1
         if self.generated > _MOST_GENERATED:
             raise CommandError(

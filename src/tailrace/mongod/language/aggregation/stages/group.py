@@ -24,6 +24,7 @@ from tailrace.mongod.language.aggregation.scope import StageScope
 from tailrace.mongod.language.aggregation.stage import Stage
 from tailrace.query.expressions import Environment, Expression
 from tailrace.query.missing import MISSING
+from tailrace.query.pacing import tick
 
 Accumulators: TypeAlias = Mapping[str, Accumulator]
 
@@ -85,6 +86,7 @@ def group_stage(group_id: Expression, accumulators: Accumulators, scope: StageSc
                 if row is PAUSE:
                     yield row
                     continue
+                tick()
                 env = scope.environment(row.document)
                 value = group_id(env)
                 if value is MISSING:

@@ -13,11 +13,12 @@ from bson import Int64
 from tailrace.bson.values import is_string
 from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.nested_fields import get_nested, set_nested, without_nested
-from tailrace.mongod.language.aggregation.rows import PAUSE, ROWS_BETWEEN_PAUSES, Document, Row, Rows
+from tailrace.mongod.language.aggregation.rows import PAUSE, Document, Row, Rows
 from tailrace.mongod.language.aggregation.scope import StageScope
 from tailrace.mongod.language.aggregation.stage import Stage
 from tailrace.query.expressions.field_path import split_path
 from tailrace.query.expressions.operands import is_nullish, type_name
+from tailrace.query.pacing import tick
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +41,7 @@ def compile_unwind(_name: str, spec: Any, _scope: StageScope) -> Stage:
             value = get_nested(document, options.path)
             if isinstance(value, list) and value:
                 for index, element in enumerate(value):
-                    if index and not index % ROWS_BETWEEN_PAUSES:
-                        yield PAUSE
+                    tick()
                     unwound = set_nested(document, options.path, element)
                     yield Row(_numbered(unwound, options, Int64(index)))
             elif isinstance(value, list):

@@ -20,6 +20,7 @@ from tailrace.query.expressions import Environment
 from tailrace.query.expressions.numbers.number_types import int32_or_int64, to_double
 from tailrace.query.expressions.operands import is_number
 from tailrace.query.missing import MISSING
+from tailrace.query.pacing import ticking
 
 
 def parse_accumulated(call: WindowCall) -> WindowFunction:
@@ -47,7 +48,7 @@ def over_windows(call: WindowCall, accumulator: Accumulator) -> WindowFunction:
                 if span[0] != first or span[1] < end:
                     state = accumulator.start(env)
                     first = end = span[0]
-                for argument in arguments[end : span[1]]:
+                for argument in ticking(arguments[end : span[1]]):
                     state.add(argument)
                 end = span[1]
                 result = state.result()

@@ -25,6 +25,7 @@ from tailrace.query.expressions.numbers.arithmetic import add
 from tailrace.query.expressions.numbers.number_types import integral_value
 from tailrace.query.expressions.operands import is_number, type_name
 from tailrace.query.expressions.scope import Constant
+from tailrace.query.pacing import ticking
 
 UNBOUNDED: Final = "unbounded"
 CURRENT: Final = "current"
@@ -59,7 +60,7 @@ class DocumentBounds:
 
     def spans(self, partition: Partition) -> Iterator[Span]:
         count = len(partition)
-        for position in range(count):
+        for position in ticking(range(count)):
             first = 0 if self.lower is None else min(max(position + self.lower, 0), count)
             end = count if self.upper is None else min(max(position + self.upper + 1, 0), count)
             yield first, max(first, end)
@@ -80,8 +81,8 @@ class RangeBounds:
     def spans(self, partition: Partition) -> Iterator[Span]:
         for value in partition.sort_values:
             self._check(value)
-        keys = [sort_key(value) for value in partition.sort_values]
-        for position, value in enumerate(partition.sort_values):
+        keys = [sort_key(value) for value in ticking(partition.sort_values)]
+        for position, value in enumerate(ticking(partition.sort_values)):
             first = self._position(self.lower, position, value, keys, 0, bisect_left)
             end = self._position(self.upper, position, value, keys, len(keys), bisect_right)
             yield first, max(first, end)

@@ -15,8 +15,8 @@ from tailrace.mongod.server.dispatch.common_arguments import namespace_argument
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.fields import old_command
 from tailrace.mongod.server.dispatch.kinds import COLLECTION, as_whole
-from tailrace.mongod.server.dispatch.pacing import paced
 from tailrace.mongod.store.ddl.lookup import existing_collection
+from tailrace.query.pacing import with_ticks
 
 _NO_LIMIT: Final = 0
 
@@ -40,7 +40,7 @@ async def run(context: Context) -> dict[str, Any]:
             if is_in_range is None and not max_size and not max_objects:
                 number, size = reader.count(collection)
             else:
-                async for _, document in paced(context, reader.records(collection)):
+                for _, document in with_ticks(reader.records(collection)):
                     if is_in_range is not None and not is_in_range(document):
                         continue
                     size += len(document)

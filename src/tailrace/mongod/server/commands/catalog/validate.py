@@ -13,12 +13,12 @@ from tailrace.mongod.server.dispatch.command import Command
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.dispatch.fields import old_command
 from tailrace.mongod.server.dispatch.kinds import OLD_COLLECTION
-from tailrace.mongod.server.dispatch.pacing import paced
 from tailrace.mongod.server.emulation.release import VALIDATED_SPECS
 from tailrace.mongod.store.catalog import Catalog, Collection
 from tailrace.mongod.store.ddl.collection_options import is_true
 from tailrace.mongod.store.ddl.drop import index_count
 from tailrace.mongod.store.validation import Validation
+from tailrace.query.pacing import with_ticks
 
 _OPTIONS: Final = ("full", "background", "metadata", "repair", "enforceFastCount")
 _NOT_TOGETHER: Final = (("background", "full"), ("background", "enforceFastCount"))
@@ -32,7 +32,7 @@ async def run(context: MemberContext) -> dict[str, Any]:
         collection = _collection(snapshot.catalog, context.database, name)
         validation = Validation(snapshot, collection)
         if "metadata" not in options:
-            async for _ in paced(context, validation.steps()):
+            for _ in with_ticks(validation.steps()):
                 pass
         read_at = snapshot.newest_time()
     shows_specs = context.node.release.has(VALIDATED_SPECS)

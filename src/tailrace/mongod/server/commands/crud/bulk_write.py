@@ -49,7 +49,7 @@ async def run(context: MemberContext) -> Reply:
     arguments.finish()
     if is_retryable(context) and any(_is_multi(operation) for operation in operations):
         raise CommandError(ErrorCode.InvalidOptions, "Cannot use retryable writes with multi=true")
-    result = await run_write(context, lambda unit: run_bulk(unit, context, spec))
+    result = await run_write(context, lambda unit: run_bulk(unit, context, spec), rehearsed=True)
     cursor = results_reply(context, _NAMESPACE, result.replies, size)
     sums: dict[str, Any] = result.summary()
     if result.retried:

@@ -1,7 +1,5 @@
 """`count`: count the documents that match a filter."""
 
-import asyncio
-
 from tailrace.mongod.language.aggregation import PAUSE
 from tailrace.mongod.server.access.needs import on_collection
 from tailrace.mongod.server.dispatch.command import Command, Reply
@@ -12,6 +10,7 @@ from tailrace.mongod.server.reads.reading import plan_find
 from tailrace.mongod.server.reads.requests.count_request import COUNT_FIELDS, CountRequest
 from tailrace.mongod.server.reads.requests.variables import read_variables
 from tailrace.query.expressions.numbers.number_types import int32_or_int64
+from tailrace.query.pacing import tick
 
 
 async def run(context: Context) -> Reply:
@@ -31,7 +30,7 @@ async def run(context: Context) -> Reply:
                 most = request.most
                 for row in planned.rows(state):
                     if row is PAUSE:
-                        await asyncio.sleep(0)
+                        tick()
                         continue
                     number += 1
                     if number == most:

@@ -1,6 +1,5 @@
 """`distinct`: list the values of a field, each once."""
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +16,7 @@ from tailrace.mongod.server.reads.reading import PlannedFind, plan_find
 from tailrace.mongod.server.reads.requests.distinct_request import DISTINCT_FIELDS, DistinctRequest
 from tailrace.mongod.server.reads.requests.variables import read_variables
 from tailrace.query.expressions.field_path import split_path
+from tailrace.query.pacing import tick
 
 
 async def run(context: Context) -> Reply:
@@ -37,7 +37,7 @@ async def run(context: Context) -> Reply:
             )
             for row in planned.rows(state):
                 if row is PAUSE:
-                    await asyncio.sleep(0)
+                    tick()
                 else:
                     values.add(row.document)
         return {"values": values.found, **shown_time(state)}

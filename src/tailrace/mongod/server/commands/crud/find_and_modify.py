@@ -26,7 +26,7 @@ async def run(context: MemberContext) -> Reply:
     name = context.collection_name()
     namespace = Namespace(context.database, name, collection_uuid(arguments))
     spec = read_change(arguments)
-    modified = await run_write(context, lambda unit: _modify(unit, context, namespace, spec))
+    modified = await run_write(context, lambda unit: _modify(unit, context, namespace, spec), rehearsed=True)
     if isinstance(modified, CommandError):
         raise modified
     if modified.value is None:

@@ -16,7 +16,7 @@ async def run(context: MemberContext) -> Reply:
     documents = context.documents("documents")
     arguments = context.arguments()
     batch = Batch.parse(context, arguments, len(documents))
-    return await run_write(context, lambda unit: _insert(unit, batch, documents))
+    return await run_write(context, lambda unit: _insert(unit, batch, documents), rehearsed=True)
 
 
 def _insert(unit: UnitOfWork, batch: Batch, documents: Sequence[bytes]) -> dict[str, Any]:

@@ -21,7 +21,7 @@ async def run(context: MemberContext) -> Reply:
     specs = [read_statement(decode(raw), context.node.release) for raw in context.documents("updates")]
     arguments = context.arguments()
     batch = Batch.parse(context, arguments, len(specs))
-    return await run_write(context, lambda unit: _update(unit, batch, specs))
+    return await run_write(context, lambda unit: _update(unit, batch, specs), rehearsed=True)
 
 
 def read_statement(fields: dict[str, Any], release: Release = CURRENT) -> UpdateSpec:

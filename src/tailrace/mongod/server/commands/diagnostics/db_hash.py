@@ -13,9 +13,9 @@ from tailrace.errors import CommandError
 from tailrace.mongod.server.access.needs import on_database
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
-from tailrace.mongod.server.dispatch.pacing import paced
 from tailrace.mongod.store.catalog import Collection
 from tailrace.mongod.store.reader import Reader
+from tailrace.query.pacing import with_ticks
 
 _LOCAL = "local"
 
@@ -35,7 +35,7 @@ async def run(context: MemberContext) -> Reply:
         for collection in sorted(reader.catalog.collections(context.database), key=lambda each: each.name):
             if context.database == _LOCAL or (wanted and collection.name not in wanted):
                 continue
-            sums[collection.name] = await _sum(context, reader, collection)
+            sums[collection.name] = _sum(reader, collection)
             uuids[collection.name] = Binary(collection.uuid, 4)
             if collection.is_capped:
                 capped.append(collection.name)
@@ -50,13 +50,13 @@ async def run(context: MemberContext) -> Reply:
     }
 
 
-async def _sum(context: MemberContext, reader: Reader, collection: Collection) -> str:
+def _sum(reader: Reader, collection: Collection) -> str:
     found: list[tuple[Any, bytes]] = []
-    async for _, document in paced(context, reader.records(collection)):
+    for _, document in with_ticks(reader.records(collection)):
         found.append((sort_key(decode(document).get("_id")), document))
     found.sort(key=lambda pair: pair[0])
     digest = hashlib.md5()
-    async for _, document in paced(context, found):
+    for _, document in with_ticks(found):
         digest.update(document)
     return digest.hexdigest()
 

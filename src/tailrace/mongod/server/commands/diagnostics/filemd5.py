@@ -12,10 +12,10 @@ from tailrace.mongod.server.access.needs import Rights, right, text_of
 from tailrace.mongod.server.access.privileges import namespace
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
-from tailrace.mongod.server.dispatch.pacing import paced
 from tailrace.mongod.store.catalog import Collection
 from tailrace.mongod.store.reader import Reader
 from tailrace.query.match import compile_match
+from tailrace.query.pacing import with_ticks
 
 _OUT_OF_ORDER: Final = 10040
 _NO_BINARY: Final = 50849
@@ -33,7 +33,7 @@ async def run(context: MemberContext) -> Reply:
     with context.reader() as reader:
         collection = reader.catalog.collection(f"{context.database}.{root or _DEFAULT_ROOT}.chunks")
         if collection is not None:
-            for chunk in await _chunks(context, reader, collection, context.command[context.name]):
+            for chunk in _chunks(reader, collection, context.command[context.name]):
                 if chunk.get("n") != number:
                     raise CommandError(_OUT_OF_ORDER, "chunks out of order")
                 if not isinstance(chunk.get("data"), bytes):
@@ -43,16 +43,14 @@ async def run(context: MemberContext) -> Reply:
     return {"numChunks": number, "md5": digest.hexdigest()}
 
 
-async def _chunks(
-    context: MemberContext, reader: Reader, collection: Collection, file_id: Any
-) -> list[dict[str, Any]]:
+def _chunks(reader: Reader, collection: Collection, file_id: Any) -> list[dict[str, Any]]:
     """The chunks of a file in their order; as a real server, it needs the drivers' index for that."""
     if not any(index.key == (("files_id", 1), ("n", 1)) for index in collection.indexes):
         reason = "No indexed plans available, and running with 'notablescan'"
         raise CommandError(ErrorCode.NoQueryExecutionPlans, reason)
     is_chunk = compile_match({"files_id": {"$eq": file_id}, "n": {"$gte": 0}})
     found = []
-    async for _, document in paced(context, reader.records(collection)):
+    for _, document in with_ticks(reader.records(collection)):
         chunk = decode(document)
         if is_chunk(chunk):
             found.append(chunk)
