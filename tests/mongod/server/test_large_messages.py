@@ -24,8 +24,8 @@ TIMEOUT = "tailraceHalfMessageTimeoutSecs"
 def random_value(rng: random.Random, depth: int = 0) -> Any:
     kinds: list[Any] = [
         1, Int64(7), 2.5, "text", "ä" * 20, None, True, b"bytes", ObjectId(bytes(12)), Regex("a", "i"),
-        Symbol("s"), Undefined(), DBPointer("a.b", ObjectId(bytes(12))), Code("f"), {"$ref": "c", "$id": 1}, {}, [],
-        {"$id": 1, "$ref": "c", "x": 1},
+        Symbol("s"), Undefined(), DBPointer("a.b", ObjectId(bytes(12))), Code("f"), {}, [],
+        {"$ref": "c", "$id": 1}, {"$id": 1, "$ref": "c", "x": 1},
     ]  # fmt: skip
     if depth < 3 and rng.random() < 0.4:
         size = rng.choice([1, 3, (300, 30, 3)[depth]])
