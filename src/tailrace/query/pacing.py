@@ -3,7 +3,8 @@
 Code that can run for more than about 0.2 ms calls `tick` again and again, at any depth of ordinary functions:
 once for each record, or for some dozens of elements. Where a server computes for a client, a *pacer* belongs
 to the thread. It decides at each tick whether others get their turn first, and raises if the work has to end:
-its time is over, its client has gone, it was killed, or the server stops. Without a pacer `tick` does nothing.
+because its time is over, its client has gone, it was killed, or the server stops. Without a pacer `tick` does
+nothing.
 
 What callers can rely on, and what they have to respect:
 

@@ -2,7 +2,7 @@
 
 Small messages are not counted. When the budget is used up, no more is read from the connections with large
 messages; they get their turn in the order of their arrival. So that a command that waits for another client
-cannot stop them all, one message is admitted every few seconds in any case.
+cannot stop them all, one message is admitted every 15 seconds in any case.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import Final
 DEFAULT_BYTES: Final = 512 * 1024 * 1024
 DECODED: Final = 8
 """How much memory decoded values take, as a multiple of their bytes."""
-_ADMISSION_SECONDS: Final = 2.0
+_ADMISSION_SECONDS: Final = 15.0
 
 
 class MessageBudget:
