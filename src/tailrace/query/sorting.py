@@ -12,7 +12,7 @@ that ends with a position takes what is there, even an array, as one value.
 Sorting is stable. `TopSelector` stores only as many documents as are wanted.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from operator import itemgetter
 from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
@@ -149,19 +149,20 @@ class TopSelector(Generic[Item]):
         self._edge: SortKey | None = None
         """The key of the worst selected item; None until the limit is reached."""
 
-    def add(self, document: Document, item: Item) -> None:
-        """Add an item with the document that it is sorted by."""
+    def add(self, document: Document, item: Item) -> Sequence[Item]:
+        """Add an item with the document that it is sorted by; returns the items that are dropped now."""
         tick()
         key = self._ordering.natural_key(document)
         if self._edge is not None and self._is_outside(key, self._edge):
-            return
+            return (item,)
         self._held.append((key, item))
         if self._limit is not None and len(self._held) >= 2 * self._limit + 16:
-            self._cut()
+            return self.cut()
+        return ()
 
     def items(self) -> Iterator[Item]:
         """The selected items in order."""
-        self._cut()
+        self.cut()
         return map(itemgetter(1), self._held)
 
     def _is_outside(self, key: SortKey, edge: SortKey) -> bool:
@@ -170,15 +171,16 @@ class TopSelector(Generic[Item]):
             return key > edge if self._ordering.is_reversed else key < edge
         return key <= edge if self._ordering.is_reversed else key >= edge
 
-    def _cut(self) -> None:
+    def cut(self) -> Sequence[Item]:
+        """Drop what is not selected, and return it."""
         self._held.sort(key=itemgetter(0), reverse=self._ordering.is_reversed)
         if self._limit is None or len(self._held) < self._limit:
-            return
-        if self._from_end:
-            del self._held[: -self._limit]
-        else:
-            del self._held[self._limit :]
+            return ()
+        outside = slice(0, -self._limit) if self._from_end else slice(self._limit, None)
+        dropped = [item for _, item in self._held[outside]]
+        del self._held[outside]
         self._edge = self._held[0 if self._from_end else -1][0]
+        return dropped
 
 
 def compile_sort(spec: Any, collation: Collating | None = None) -> Ordering:

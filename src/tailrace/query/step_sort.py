@@ -15,8 +15,8 @@ Keyed: TypeAlias = tuple[Any, Item]
 _BUCKET: Final = 4096
 """Elements that are sorted in one step, or distributed in one."""
 _SAMPLES: Final = 16
-"""Sampled keys for each bucket"""
-_LARGEST_SAMPLE: Final = 16 * _BUCKET
+"""Sampled keys for each bucket, if there are not too many buckets"""
+_LARGEST_SAMPLE: Final = _BUCKET
 
 _key: Final = itemgetter(0)
 
@@ -61,11 +61,12 @@ def buckets(elements: list[Keyed[Item]], *, reverse: bool = False) -> Iterator[l
 
 def _splitters(elements: list[Keyed[Item]]) -> list[Any]:
     """Different keys that divide the elements into buckets of about the same size."""
-    wanted = min(len(elements) // _BUCKET * _SAMPLES, _LARGEST_SAMPLE)
-    step = max(1, len(elements) // wanted)
+    count = min(len(elements) // _BUCKET, _LARGEST_SAMPLE // 2)
+    step = max(1, len(elements) // min(count * _SAMPLES, _LARGEST_SAMPLE))
     sample = sorted(element[0] for element in elements[::step])
     found: list[Any] = []
-    for key in sample[_SAMPLES::_SAMPLES]:
+    stride = max(1, len(sample) // count)
+    for key in sample[stride::stride]:
         if not found or found[-1] < key:
             found.append(key)
     return found if len(found) > 1 or (found and sample[0] < found[0]) else []

@@ -42,9 +42,13 @@ class RawClient:
         self.send(command, **options)
         return decode(self.receive().document)
 
+    def message(self, command: bytes) -> bytes:
+        """The message of a command, with its `$db`."""
+        return self._wire.send(command)
+
     def call_raw(self, command: bytes) -> Document:
         """Send a command as it is, with its `$db`."""
-        self.socket.sendall(self._wire.send(command))
+        self.socket.sendall(self.message(command))
         return decode(self.receive().document)
 
     def is_closed(self) -> bool:

@@ -12,7 +12,12 @@ from tailrace.errors import UsageError
 from tailrace.log_lines import LEVELS
 from tailrace.mongod.server.admin.audit import AuditLog
 from tailrace.mongod.server.emulation.version import VERSION
-from tailrace.mongod.server.options import DEFAULT_PORT, DEFAULT_REPLICA_SET, ServerOptions
+from tailrace.mongod.server.options import (
+    DEFAULT_CONNECTIONS,
+    DEFAULT_PORT,
+    DEFAULT_REPLICA_SET,
+    ServerOptions,
+)
 from tailrace.mongod.store.store import DEFAULT_OPLOG_SIZE
 from tailrace.mongod.store.tables import DEFAULT_MAP_SIZE
 
@@ -96,6 +101,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="number of routers of the cluster, on ports beginning with --port; default: 1",
     )
     add(
+        "--max-connections",
+        metavar="N",
+        type=int,
+        default=DEFAULT_CONNECTIONS,
+        help="most connections that are open at the same time; further ones are closed; default: %(default)s",
+    )
+    add(
         "--server-version",
         metavar="X.Y.Z",
         default=VERSION,
@@ -174,6 +186,8 @@ def read_arguments(arguments: argparse.Namespace) -> ServerOptions:
         raise UsageError(f"--oplog-size is a number of megabytes from 1 to {_MAX_OPLOG_MEGABYTES}")
     if not 1 <= arguments.max_size <= _MAX_GIGABYTES:
         raise UsageError(f"--max-size is a number of gigabytes from 1 to {_MAX_GIGABYTES}")
+    if arguments.max_connections < 1:
+        raise UsageError("--max-connections is a number of at least 1")
     if not arguments.replica_set:
         raise UsageError("a replica set needs a name; use --standalone for a server without one")
     check_exposure(arguments)
@@ -196,6 +210,7 @@ def read_arguments(arguments: argparse.Namespace) -> ServerOptions:
         audit=None if arguments.audit_log is None else AuditLog(arguments.audit_log),
         oplog_bytes=arguments.oplog_size * _MEGABYTE,
         max_bytes=arguments.max_size * _GIGABYTE,
+        max_connections=arguments.max_connections,
         head=arguments.head == "on",
         log_level=arguments.log_level,
         parameters=parameters,

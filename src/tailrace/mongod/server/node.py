@@ -22,8 +22,9 @@ from tailrace.mongod.server.access.stored import StoredAccess
 from tailrace.mongod.server.admin.cluster_parameters import ClusterParameters
 from tailrace.mongod.server.admin.counters import Counters
 from tailrace.mongod.server.admin.logbook import Logbook
-from tailrace.mongod.server.admin.parameters import Parameters
+from tailrace.mongod.server.admin.parameters import MESSAGE_MEMORY, MESSAGE_TIMEOUT, Parameters
 from tailrace.mongod.server.admin.profiler import Profiler
+from tailrace.mongod.server.admin.stage_memory import NodeMemory
 from tailrace.mongod.server.admin.usage import Usage
 from tailrace.mongod.server.background import Background
 from tailrace.mongod.server.dispatch.command import Command
@@ -96,6 +97,7 @@ class Node(ABC):
         self.release = Release.parse(options.server_version)
         """The MongoDB release that it presents."""
         self.parameters = Parameters(options.parameters, release=self.release)
+        self.memory = NodeMemory(self.parameters, options.data)
         self.fail_points = FailPoints()
         self.counters = Counters()
         self.usage = Usage()
@@ -103,7 +105,11 @@ class Node(ABC):
         """Failed log-ins."""
         self.object_id_machine = secrets.randbits(32)
         """What the command `features` shows of new ObjectIds."""
-        self.sessions = Sessions(wall.seconds, self.parameters["localLogicalSessionTimeoutMinutes"])
+        self.sessions = Sessions(
+            wall.seconds,
+            self.parameters["localLogicalSessionTimeoutMinutes"],
+            most=self.parameters["maxSessions"],
+        )
         self.cursors = Cursors(self.sessions, wall, self.parameters)
         self.operations: dict[int, Context] = {}
         """Running commands, by operation id."""
@@ -116,6 +122,8 @@ class Node(ABC):
             log,
             max_connections=options.max_connections,
             tls=options.tls,
+            message_bytes=self.parameters[MESSAGE_MEMORY],
+            stalled_seconds=self.parameters[MESSAGE_TIMEOUT],
         )
         self._add_reapers()
         self.parameters.on_change.append(self._set_verbosity)
@@ -142,6 +150,7 @@ class Node(ABC):
         await self.listener.close()
         self.cursors.close()
         self.snapshots.close()
+        self.memory.close()
 
     async def _end_operations(self) -> None:
         """Interrupt every command, and wait until the clients have their replies."""

@@ -13,6 +13,7 @@ from tailrace.mongod.store.store import DEFAULT_OPLOG_SIZE
 from tailrace.mongod.store.tables import DEFAULT_MAP_SIZE
 
 DEFAULT_PORT: Final = 27017
+DEFAULT_CONNECTIONS: Final = 65_536
 DEFAULT_REPLICA_SET: Final = "rs0"
 MAX_MEMBERS: Final = 50
 MAX_SHARDS: Final = 100
@@ -55,7 +56,7 @@ class ServerOptions:
     oplog_bytes: int = DEFAULT_OPLOG_SIZE
     max_bytes: int = DEFAULT_MAP_SIZE
     """The largest size of the data directory; it reserves address space, not memory."""
-    max_connections: int = 65_536
+    max_connections: int = DEFAULT_CONNECTIONS
     log_level: str = "info"
     server_version: str = VERSION
     """The MongoDB version to present; see `emulation/release.py`."""

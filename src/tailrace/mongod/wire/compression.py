@@ -113,6 +113,14 @@ def compress(message: bytes, compressor: Compressor) -> bytes:
     return frame(OpCode.OP_COMPRESSED, request_id, response_to, fields + packed)
 
 
+def unpacked_size(payload: bytes) -> int:
+    """The size that the beginning of an OP_COMPRESSED claims for its content; at most that of a message."""
+    if len(payload) < _LAYOUT.size:
+        return 0
+    size: int = _LAYOUT.unpack_from(payload)[1]
+    return min(max(size, 0), MAX_MESSAGE_SIZE)
+
+
 def decompress(
     header: Header, payload: bytes, accepted: Container[str] = COMPRESSORS
 ) -> tuple[Header, bytes, Compressor]:

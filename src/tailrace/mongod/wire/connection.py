@@ -26,6 +26,7 @@ from tailrace.mongod.wire import op_msg, op_reply
 from tailrace.mongod.wire.compression import COMPRESSORS, Compressor, compress
 from tailrace.mongod.wire.endpoint import Endpoint
 from tailrace.mongod.wire.header import Header, OpCode, check_size
+from tailrace.mongod.wire.large_document import Steps, finished
 from tailrace.mongod.wire.op_reply import OpReply
 from tailrace.mongod.wire.repeated_command import RepeatedCommand
 from tailrace.mongod.wire.request import READERS, Request, error_document, is_removed_operation
@@ -77,6 +78,10 @@ class Connection(Endpoint[Request]):
         return self.send(request, reply)
 
     def _decode(self, header: Header, payload: bytes, compressor: Compressor | None) -> Request:
+        return finished(self.read(header, payload, compressor))
+
+    def read(self, header: Header, payload: bytes, compressor: Compressor | None) -> Steps[Request]:
+        """The request in a message, which was taken with `take_frame` and is not compressed, in steps."""
         if header.op_code is OpCode.OP_MSG:
             repeated = self._repeated.read(header, payload, compressor)
             if repeated is not None:
@@ -84,7 +89,7 @@ class Connection(Endpoint[Request]):
         reader = READERS.get(header.op_code)
         if reader is None:
             raise WireError(f"a server since MongoDB 5.1 does not accept {header.op_code.name}")
-        request = reader(header, payload, compressor)
+        request = yield from reader(header, payload, compressor)
         if header.op_code is OpCode.OP_MSG:
             self._repeated.note(payload, request)
         return request

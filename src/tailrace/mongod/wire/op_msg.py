@@ -23,6 +23,7 @@ from tailrace.bson import raw
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError, WireError
 from tailrace.mongod.wire.header import Header, OpCode
+from tailrace.mongod.wire.large_document import LARGE, PIECE, Steps, finished, large_document
 from tailrace.mongod.wire.payload_document import check_document, document_end
 
 CHECKSUM_PRESENT: Final = 1 << 0
@@ -51,6 +52,8 @@ class OpMsg:
     flags: int = 0
     decoded: dict[str, Any] | None = field(default=None, compare=False)
     """The decoded body, if the message came from the wire; see `check_document`."""
+    is_exact: bool = field(default=False, compare=False)
+    """Whether nothing was lost in ``decoded``."""
 
     def merged(self) -> bytes:
         """The body with each sequence appended as an array field; documents are copied unchanged.
@@ -98,7 +101,7 @@ def decode(header: Header, payload: bytes) -> OpMsg:
 
     Raises `WireError` if the connection must be closed, `CommandError` if the server replies with an error.
     """
-    return read_sections(payload, read_flags(header, payload))
+    return finished(read_sections(payload, read_flags(header, payload)))
 
 
 def read_flags(header: Header, payload: bytes) -> int:
@@ -125,11 +128,12 @@ def _check_checksum(header: Header, payload: bytes) -> None:
         raise WireError(_named(ErrorCode.ChecksumMismatch, reason))
 
 
-def read_sections(payload: bytes, flags: int) -> OpMsg:
-    """Decode the sections; raises like `decode`."""
+def read_sections(payload: bytes, flags: int) -> Steps[OpMsg]:
+    """Decode the sections, large ones in steps; raises like `decode`."""
     end = len(payload) - (_CHECKSUM_SIZE if flags & CHECKSUM_PRESENT else 0)
     body: bytes | None = None
     decoded: dict[str, Any] | None = None
+    is_exact = False
     sequences: dict[str, list[bytes]] = {}
     position = _FLAGS_SIZE
     while position < end:
@@ -140,20 +144,24 @@ def read_sections(payload: bytes, flags: int) -> OpMsg:
                 raise CommandError(40430, "an OP_MSG has more than one body section")
             position = document_end(payload, start, end)
             body = payload[start:position]
-            decoded = check_document(body)
+            if len(body) > LARGE:
+                decoded = yield from large_document(body)
+                is_exact = True
+            else:
+                decoded = check_document(body)
         elif kind == _SEQUENCE:
-            position = _read_sequence(payload, start, end, sequences)
+            position = yield from _read_sequence(payload, start, end, sequences)
         else:
             raise CommandError(40432, f"there is no OP_MSG section of kind {kind}")
     if body is None:
         raise CommandError(40587, "an OP_MSG has no body section")
     for name in sequences:
-        if raw.find(body, name.encode()) is not None:
+        if name in decoded if decoded is not None else raw.find(body, name.encode()) is not None:
             raise CommandError(40433, f"the field '{name}' is in the body and is a document sequence, too")
-    return OpMsg(body, sequences, flags, decoded)
+    return OpMsg(body, sequences, flags, decoded, is_exact)
 
 
-def _read_sequence(payload: bytes, start: int, limit: int, sequences: dict[str, list[bytes]]) -> int:
+def _read_sequence(payload: bytes, start: int, limit: int, sequences: dict[str, list[bytes]]) -> Steps[int]:
     """Read the section at ``start`` into ``sequences``; returns its end."""
     if len(sequences) == MAX_SEQUENCES:
         reason = f"an OP_MSG has more than {MAX_SEQUENCES} document sequences"
@@ -172,12 +180,18 @@ def _read_sequence(payload: bytes, start: int, limit: int, sequences: dict[str, 
     if name in sequences:
         raise CommandError(40431, f"there are two document sequences called '{name}'")
     documents = sequences[name] = []
-    position = name_end + 1
+    position = paused_at = name_end + 1
     while position < end:
         document_start, position = position, document_end(payload, position, end)
         document = payload[document_start:position]
-        check_document(document)
+        if len(document) > LARGE:
+            yield from large_document(document, keep=False)
+        else:
+            check_document(document)
         documents.append(document)
+        if position - paused_at > PIECE:
+            paused_at = position
+            yield
     return end
 
 

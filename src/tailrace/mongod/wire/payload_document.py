@@ -19,7 +19,7 @@ from tailrace.errors import BsonError, CommandError, WireError
 MAX_DEPTH: Final = 200
 """How many documents and arrays may contain a value, the outermost not counted."""
 
-_OPTIONS: Final[CodecOptions[dict[str, Any]]] = CodecOptions(
+OPTIONS: Final[CodecOptions[dict[str, Any]]] = CodecOptions(
     document_class=dict, datetime_conversion=DatetimeConversion.DATETIME_MS
 )
 _read_length: Final = raw.INT32_LE.unpack_from
@@ -43,30 +43,38 @@ def check_document(document: bytes) -> dict[str, Any] | None:
     Returns the document as PyMongo decodes it, so that a caller need not decode it again; None if PyMongo
     cannot. The decoded form is not exact: deprecated types and repeated names are lost in it.
     """
-    if len(document) > raw.MAX_INTERNAL_SIZE:
-        reason = f"a document of {len(document)} bytes is larger than {raw.MAX_INTERNAL_SIZE}"
-        raise CommandError(ErrorCode.BSONObjectTooLarge, reason)
+    check_size(document)
     # PyMongo's decoder is by far the fastest check. What it accepts is BSON; what it refuses is checked
     # again, because MongoDB stores some values that PyMongo cannot represent.
     try:
-        decoded = bson.decode(document, _OPTIONS)
+        decoded = bson.decode(document, OPTIONS)
     except Exception:  # InvalidBSON, or any error of the constructors of PyMongo's types
-        _walk(document)
+        walk(document)
         return None
-    # A level of nesting takes at least a type, the end of a name, a length and an end; its type byte is
-    # counted.
-    if len(document) > MAX_DEPTH * _LEVEL_SIZE and sum(map(document.count, _NESTING_TYPES)) > MAX_DEPTH:
-        _check_depth(decoded)
+    check_depth(document, decoded)
     return decoded
 
 
-def _check_depth(decoded: dict[str, Any]) -> None:
+def check_size(document: bytes) -> None:
+    """Raise if a document is larger than any that the server handles."""
+    if len(document) > raw.MAX_INTERNAL_SIZE:
+        reason = f"a document of {len(document)} bytes is larger than {raw.MAX_INTERNAL_SIZE}"
+        raise CommandError(ErrorCode.BSONObjectTooLarge, reason)
+
+
+def check_depth(document: bytes, decoded: dict[str, Any], depth: int = 0) -> None:
+    """Raise if values of a document, which is itself inside of ``depth`` others, are nested too deeply."""
+    most = MAX_DEPTH - depth
+    # A level of nesting takes at least a type, the end of a name, a length and an end; its type byte is
+    # counted.
+    if len(document) <= most * _LEVEL_SIZE or sum(map(document.count, _NESTING_TYPES)) <= most:
+        return
     level: list[Any] = [decoded]
-    for _ in range(MAX_DEPTH + 1):
+    for _ in range(most + 1):
         level = [item for value in level for item in _parts(value) if isinstance(item, _CONTAINERS)]
         if not level:
             return
-    raise _too_deep()
+    raise too_deep()
 
 
 _CONTAINERS: Final = (dict, list, DBRef, Code)
@@ -82,28 +90,30 @@ def _parts(value: Any) -> Any:
     return value.values()
 
 
-def _too_deep() -> CommandError:
+def too_deep() -> CommandError:
     return CommandError(ErrorCode.Overflow, f"a document is nested more than {MAX_DEPTH} levels deep")
 
 
-def _walk(document: bytes) -> None:
-    pending = [(raw.DOCUMENT, 0, 0)]
+def walk(document: bytes, kind: int = raw.DOCUMENT, depth: int = 0) -> None:
+    """Check a document, or an array, that is inside of ``depth`` others; raises like `check_document`."""
+    pending = [(kind, 0, depth)]
     while pending:
         container, start, depth = pending.pop()
         if depth > MAX_DEPTH:
-            raise _too_deep()
+            raise too_deep()
         for kind, name, value_start, end in raw.elements(document, start):
             if container != raw.ARRAY:  # the names in an array are never read
                 _check_text(name)
             if kind in (raw.DOCUMENT, raw.ARRAY):
                 pending.append((kind, value_start, depth + 1))
             elif kind == raw.CODE_WITH_SCOPE:
-                pending.append((kind, _scope_start(document, value_start, end), depth + 1))
+                pending.append((kind, scope_start(document, value_start, end), depth + 1))
             else:
                 _check_value(document, kind, value_start, end)
 
 
-def _scope_start(document: bytes, start: int, end: int) -> int:
+def scope_start(document: bytes, start: int, end: int) -> int:
+    """Where the scope of a code begins; raises if the code or its lengths are not valid."""
     scope = raw.value_end(document, raw.STRING, start + 4)
     if scope + 5 > end or scope + _read_length(document, scope)[0] != end:
         raise BsonError(f"the lengths inside the code at byte {start} contradict each other")

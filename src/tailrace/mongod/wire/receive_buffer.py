@@ -43,6 +43,24 @@ class ReceiveBuffer:
             self._start = 0
         self._data += data
 
+    def peek(self, size: int) -> tuple[Header, bytes] | None:
+        """Header and the first ``size`` bytes of the next message's payload, or all; None until they came."""
+        available = len(self._data) - self._start
+        if available < HEADER_SIZE:
+            return None
+        header = self._header
+        if header is None:
+            header = self._header = decode(self._data, self._start)
+        size = min(HEADER_SIZE + size, header.length)
+        if available < size:
+            return None
+        return header, bytes(self._data[self._start + HEADER_SIZE : self._start + size])
+
+    @property
+    def has_frame(self) -> bool:
+        """Whether the next message is complete."""
+        return self._header is not None and len(self) >= self._header.length
+
     def next_frame(self) -> tuple[Header, bytes] | None:
         """The next message as header and payload; None until it is complete."""
         available = len(self._data) - self._start

@@ -3,7 +3,8 @@
 Both messages contain a command for a database, in different places. A `Request` is that command in the form
 of OP_MSG, so that there is one form to run. It also has the form of the reply: opcode, checksum, compressor.
 
-A reader in `READERS` takes header and payload, and the compressor of the message. It raises `WireError` if
+A reader in `READERS` takes header and payload, and the compressor of the message, and reads in steps if the
+message is large. It raises `WireError` if
 the connection must be closed. If the server replies with an error instead, the request is returned with that
 `error`, and later messages of the connection are unaffected.
 """
@@ -19,6 +20,7 @@ from tailrace.errors import CommandError
 from tailrace.mongod.wire import op_msg, op_query
 from tailrace.mongod.wire.compression import Compressor
 from tailrace.mongod.wire.header import Header, OpCode
+from tailrace.mongod.wire.large_document import LARGE, Steps, large_document
 from tailrace.mongod.wire.payload_document import check_document
 
 LEGACY_COMMANDS: Final = frozenset(
@@ -53,6 +55,8 @@ class Request:
     """The decoded command, if it was decoded; see `check_document` for its limits."""
     is_exact: bool = False
     """Whether ``decoded`` is known to be exact."""
+    is_repetition: bool = False
+    """Whether this reply follows another one to the same request."""
 
     @property
     def name(self) -> str:
@@ -74,10 +78,10 @@ class Request:
         return op_msg.OpMsg(self.command, self.sequences).merged()
 
 
-def _read_op_msg(header: Header, payload: bytes, compressor: Compressor | None) -> Request:
+def _read_op_msg(header: Header, payload: bytes, compressor: Compressor | None) -> Steps[Request]:
     flags = op_msg.read_flags(header, payload)
     try:
-        message = op_msg.read_sections(payload, flags)
+        message = yield from op_msg.read_sections(payload, flags)
         database = _database(message)
     except CommandError as error:
         return Request(header.request_id, header.op_code, flags=flags, compressor=compressor, error=error)
@@ -91,6 +95,7 @@ def _read_op_msg(header: Header, payload: bytes, compressor: Compressor | None) 
         compressor,
         None,
         message.decoded,
+        message.is_exact,
     )
 
 
@@ -109,9 +114,11 @@ def _database(message: op_msg.OpMsg) -> str:
     return raw.string_value(body, start, end)
 
 
-def _read_op_query(header: Header, payload: bytes, compressor: Compressor | None) -> Request:
+def _read_op_query(header: Header, payload: bytes, compressor: Compressor | None) -> Steps[Request]:
     query = op_query.decode(payload)
     try:
+        if len(query.query) > LARGE:
+            yield from large_document(query.query, keep=False)
         database, command = _command_of(query)
     except CommandError as error:
         return Request(header.request_id, header.op_code, compressor=compressor, error=error)
@@ -127,7 +134,8 @@ def _command_of(query: op_query.OpQuery) -> tuple[str, bytes]:
         raise CommandError(18527, "a command sent by OP_QUERY cannot be exhausted")
     if abs(query.number_to_return) != 1:
         raise CommandError(16979, f"numberToReturn of a command is 1 or -1, not {query.number_to_return}")
-    check_document(query.query)
+    if len(query.query) <= LARGE:
+        check_document(query.query)
     command, extra = _unwrapped(query.query)
     name = (raw.first_name(command) or b"").decode()
     if name not in LEGACY_COMMANDS:
@@ -150,8 +158,9 @@ def _unwrapped(document: bytes) -> tuple[bytes, list[bytes]]:
     return document[start:end], extra
 
 
-def _read_op_get_more(header: Header, _payload: bytes, compressor: Compressor | None) -> Request:
+def _read_op_get_more(header: Header, _payload: bytes, compressor: Compressor | None) -> Steps[Request]:
     error = _removed(OpCode.OP_GET_MORE)
+    yield from ()
     return Request(header.request_id, header.op_code, compressor=compressor, error=error)
 
 
@@ -161,7 +170,7 @@ def _removed(code: OpCode) -> CommandError:
     )
 
 
-READERS: Final[dict[OpCode, Callable[[Header, bytes, Compressor | None], Request]]] = {
+READERS: Final[dict[OpCode, Callable[[Header, bytes, Compressor | None], Steps[Request]]]] = {
     OpCode.OP_MSG: _read_op_msg,
     OpCode.OP_QUERY: _read_op_query,
     OpCode.OP_GET_MORE: _read_op_get_more,

@@ -21,8 +21,8 @@ output         ``$out $merge``, described by `Pipeline.output` and written by th
 refused        ``$changeStream``, which the caller opens; ``$geoNear`` and the search stages
 =============  ==========================================================================================
 
-All accumulators but ``$accumulator`` and all window functions but ``$minMaxScaler`` are supported. Everything
-is held in memory: there is no limit of 100 MB at which MongoDB fails or writes to disk.
+All accumulators but ``$accumulator`` and all window functions but ``$minMaxScaler`` are supported. `memory`
+limits what stages hold: above 100 MB they store rows in a file or fail, as in MongoDB.
 """
 
 from tailrace.mongod.language.aggregation.compile import LeadingMatch, compile_pipeline, leading_match

@@ -68,6 +68,52 @@ class Row:
                 raise _too_large(str(len(raw)))
         return raw
 
+    @property
+    def stored(self) -> bytes:
+        """The bytes, of any size."""
+        raw = self._raw
+        if raw is None:
+            assert self._document is not None, "a row is made of bytes or of values"
+            raw = encode(self._document)
+            if len(raw) <= rawbson.MAX_INTERNAL_SIZE:  # otherwise `raw` has to refuse it
+                self._raw = raw
+        return raw
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether it has bytes only."""
+        return self._document is None
+
+    def forget_values(self) -> None:
+        """Hold only the bytes, if there are any: values take many times as much memory."""
+        if self._raw is not None:
+            self._document = None
+
+
+class FoundRow(Row):
+    """A stored document with the key of its record."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: bytes, raw: bytes) -> None:
+        super().__init__(raw=raw)
+        self.key = key
+
+
+def pack(row: Row) -> bytes:
+    """A row as bytes, to be stored for a while."""
+    key = row.key if isinstance(row, FoundRow) else b""
+    return b"%b%b%b" % (rawbson.INT32_LE.pack(len(key)), key, row.stored)
+
+
+def unpack(record: bytes) -> Row:
+    """The row of `pack`; a document that is too large for a reply is refused later, as it was before."""
+    start = 4 + rawbson.INT32_LE.unpack_from(record)[0]
+    raw = record[start:]
+    if start > 4:
+        return FoundRow(record[4:start], raw)
+    return Row(raw=raw) if len(raw) <= rawbson.MAX_INTERNAL_SIZE else Row(decode(raw))
+
 
 def _too_large(size: str) -> CommandError:
     reason = f"BSONObj size: {size} is invalid. Size must be between 0 and {rawbson.MAX_INTERNAL_SIZE}(16MB)"
@@ -89,12 +135,3 @@ def paced(rows: Iterable[Row]) -> Rows:
     for row in rows:
         tick()
         yield row
-
-
-def collect(rows: Rows, documents: list[Document]) -> Iterator[Pause]:
-    """Append the documents of all rows to a list; yields the pauses between them."""
-    for row in rows:
-        if row is PAUSE:
-            yield row
-        else:
-            documents.append(row.document)

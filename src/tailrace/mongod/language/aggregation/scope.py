@@ -7,6 +7,7 @@ from typing import Any, Final
 from tailrace.bson.compare import StringKey
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.language.aggregation.memory.budget import StageMemory
 from tailrace.mongod.language.aggregation.pipeline import Namespace, Pipeline
 from tailrace.mongod.language.aggregation.rows import Document
 from tailrace.mongod.language.aggregation.services import NoServices, Services
@@ -37,6 +38,7 @@ class PipelineContext:
     read_stream: Callable[[Any, str, str | None], None] = lambda _spec, _database, _collection: None
     """Checks the specification of a `$changeStream` on a database or a collection"""
     dialect: Dialect = CURRENT_DIALECT
+    memory: StageMemory = field(default_factory=StageMemory)
     holder: str | None = None
     """The stage that contains the pipeline, if there is one"""
     depth: int = 0
@@ -59,6 +61,10 @@ class StageScope:
     @property
     def services(self) -> Services:
         return self.context.services
+
+    @property
+    def memory(self) -> StageMemory:
+        return self.context.memory
 
     @property
     def variables(self) -> Mapping[str, Any]:

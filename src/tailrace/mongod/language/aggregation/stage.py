@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 Stage: TypeAlias = Callable[[Rows], Rows]
 """Rows in, rows out, lazily. A stage that needs all rows first collects them when its first result is
-requested, and passes pauses on meanwhile. It holds them in memory, without a limit."""
+requested, and passes pauses on meanwhile. How much it may hold is limited by `StageScope.memory`."""
 
 HOLDERS: Final = ("$facet", "$lookup", "$unionWith")
 """The stages that contain pipelines; each refuses some stages there, with its own code"""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from tailrace.errors import UsageError
+from tailrace.mongod.language.aggregation.memory.spill_folder import remove_leftovers
 from tailrace.mongod.store.tables import holds_store
 
 CONFIG_SERVER: Final = "config"
@@ -24,6 +25,7 @@ class DataDirectory:
         self._lock: IO[bytes] | None = None
         try:
             self._lock = self._locked()
+            remove_leftovers(self.path)
         except BaseException:
             self.close()
             raise

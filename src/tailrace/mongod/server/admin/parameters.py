@@ -10,17 +10,27 @@ from typing import Any, Final
 from bson import Decimal128, Int64
 
 from tailrace.bson.compare import type_name
+from tailrace.bson.raw import MAX_INTERNAL_SIZE
 from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.stages.plan import END_OF_TRANSACTION_FLAG
+from tailrace.mongod.language.aggregation.memory.budget import DEFAULT_LIMIT, DEFAULT_TOTAL
 from tailrace.mongod.server.admin.log_verbosity import LogVerbosity
 from tailrace.mongod.server.emulation.release import CURRENT, Release
+from tailrace.mongod.server.net.message_budget import DEFAULT_BYTES
 
 INSERT_BATCH: Final = "internalInsertMaxBatchSize"
 SNAPSHOT_WINDOW: Final = "minSnapshotHistoryWindowInSeconds"
 LOG_LEVEL: Final = "logLevel"
 COMPONENT_VERBOSITY: Final = "logComponentVerbosity"
+SORT_MEMORY: Final = "internalQueryMaxBlockingSortMemoryUsageBytes"
+TOTAL_MEMORY: Final = "tailraceMaxTotalStageMemoryBytes"
+"""For the stages of all commands and open cursors together; MongoDB has no such limit."""
+MESSAGE_MEMORY: Final = "tailraceMaxMessageMemoryBytes"
+"""For all large messages together, from their arrival to their replies."""
+MESSAGE_TIMEOUT: Final = "tailraceHalfMessageTimeoutSecs"
+"""After this time without a byte, a connection with a message that has not arrived completely is closed."""
 _FEATURE_FLAG: Final = "featureFlag"
 _NO_CODE: Final = 0
 """Errors of these commands have only a message; seen on 6.0.27."""
@@ -98,6 +108,35 @@ PARAMETERS: Final = {
         Parameter("scramSHA256IterationCount", 15_000, 5000),
         Parameter("authFailedDelayMs", 0, 0, 5000),
         Parameter("enableLocalhostAuthBypass", True, settable_at_runtime=False),
+        Parameter("maxSessions", 1_000_000, 1, settable_at_runtime=False),
+        Parameter("allowDiskUseByDefault", True),
+        Parameter(SORT_MEMORY, DEFAULT_LIMIT, 0),
+        *(
+            Parameter(name, DEFAULT_LIMIT, 1)
+            for name in (
+                "internalQueryMaxPushBytes",
+                "internalQueryTopNAccumulatorBytes",
+                "internalDocumentSourceDensifyMaxMemoryBytes",
+            )
+        ),
+        *(
+            Parameter(name, Int64(DEFAULT_LIMIT), 1, 2**63 - 1)
+            for name in (
+                "internalDocumentSourceGroupMaxMemoryBytes",
+                "internalDocumentSourceSetWindowFieldsMaxMemoryBytes",
+                "internalQueryFacetMaxOutputDocSizeBytes",
+                "internalQueryMaxAddToSetBytes",
+            )
+        ),
+        Parameter(
+            "internalLookupStageIntermediateDocumentMaxSizeBytes",
+            Int64(DEFAULT_LIMIT),
+            MAX_INTERNAL_SIZE,
+            2**63 - 1,
+        ),
+        Parameter(MESSAGE_MEMORY, Int64(DEFAULT_BYTES), 1, 2**63 - 1, settable_at_runtime=False),
+        Parameter(MESSAGE_TIMEOUT, 60.0, 0.1, settable_at_runtime=False),
+        Parameter(TOTAL_MEMORY, Int64(DEFAULT_TOTAL), 1, 2**63 - 1),
     )
 }
 """Every parameter by its name."""

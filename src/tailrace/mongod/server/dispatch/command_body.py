@@ -2,9 +2,8 @@
 
 from typing import Any, Final
 
-from tailrace.bson import raw as rawbson
 from tailrace.bson.documents import decode, encode
-from tailrace.bson.repeated import with_repeated_fields
+from tailrace.bson.repeated import repeated_field, with_repeated_fields
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 
@@ -25,11 +24,11 @@ def read_body(
     {'find': 'orders', 'filter': {'a': Symbol(text='x')}, '$db': 'shop'}
     """
     if decoded is not None and (is_exact or (_REFERENCE not in body and encode(decoded) == body)):
-        return decoded
-    command = with_repeated_fields(body, decode(body))
-    names = [name for _, name, _, _ in rawbson.elements(body)]
-    if len(names) != len(command):
-        repeated = next(name for name in names if names.count(name) > 1)
-        reason = f"BSON field '{names[0].decode()}.{repeated.decode()}' is a duplicate field"
+        command = decoded
+    else:
+        command = with_repeated_fields(body, decode(body))
+    repeated = repeated_field(command)
+    if repeated is not None:
+        reason = f"BSON field '{next(iter(command))}.{repeated}' is a duplicate field"
         raise CommandError(ErrorCode.IDLDuplicateField, reason)
     return command

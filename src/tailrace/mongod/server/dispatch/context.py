@@ -307,6 +307,11 @@ class Context:
         """Whether the client accepts further replies without further requests."""
         return self.request.exhaust_allowed
 
+    @property
+    def is_repetition(self) -> bool:
+        """Whether it is run because of `repeat`."""
+        return self.request.is_repetition
+
     def repeat(self, changes: Mapping[str, Any] | None = None) -> None:
         """Run the command again after this reply, with some fields changed, without another request.
 
@@ -315,10 +320,13 @@ class Context:
         if not self.exhaust_allowed:
             return
         if changes is None:
-            self.next_request = self.request
+            again = self.request.is_repetition
+            self.next_request = self.request if again else replace(self.request, is_repetition=True)
         else:
             changed = encode({**self.command, **changes})
-            self.next_request = replace(self.request, command=changed, decoded=None, is_exact=False)
+            self.next_request = replace(
+                self.request, command=changed, decoded=None, is_exact=False, is_repetition=True
+            )
 
 
 def _client_gone() -> CommandError:

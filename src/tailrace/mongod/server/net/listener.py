@@ -1,9 +1,12 @@
 """Listen on sockets: read requests, run them through the dispatcher, write replies.
 
 The requests of one connection run one after another, in a task that exists only while there is a request to
-run; they let others have their turn at their ticks (`turns.py`). A connection that violates the protocol is
-closed, with one line in the log. When a client disconnects, a read that it waits for is cancelled; writes are
-completed, and so are unacknowledged writes that have arrived.
+run; they let others have their turn at their ticks (`turns.py`). Large messages are opened in that task, in
+steps and partly in another thread, and wait for memory (`message_budget.py`).
+
+A connection that violates the protocol is closed, with one line in the log, and so is one whose message does
+not arrive completely. When a client disconnects, a read that it waits for is cancelled; writes are completed,
+and so are unacknowledged writes that have arrived.
 """
 
 import asyncio
@@ -20,15 +23,21 @@ from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.emulation.fail_points import CUT_OFF, FailPoints
 from tailrace.mongod.server.net.client import Client
 from tailrace.mongod.server.net.door import SECONDS_TO_PART, Door
+from tailrace.mongod.server.net.message_budget import DECODED, DEFAULT_BYTES, MessageBudget
 from tailrace.mongod.server.net.subjects import peer_subject
 from tailrace.mongod.server.net.tls import Tls
 from tailrace.mongod.server.net.turns import paced
 from tailrace.mongod.wire import NEED_DATA, Connection, Request
 from tailrace.mongod.wire.compression import OFFERED
+from tailrace.mongod.wire.endpoint import Announced, body_size
+from tailrace.mongod.wire.header import OpCode
+from tailrace.mongod.wire.large_document import LARGE, Steps
+from tailrace.query.pacing import tick
 
 if TYPE_CHECKING:
     from tailrace.mongod.server.access.stored import StoredAccess
     from tailrace.mongod.server.dispatch.dispatcher import Dispatcher
+    from tailrace.mongod.wire.compression import Compressor
 
 _BACKLOG: Final = 1024
 _ACCEPTED_AT_ONCE: Final = 1
@@ -49,7 +58,13 @@ class Listener:
         *,
         max_connections: int,
         tls: Tls | None = None,
+        message_bytes: int = DEFAULT_BYTES,
+        stalled_seconds: float = 60.0,
     ) -> None:
+        """``message_bytes`` is for all large messages together.
+
+        After ``stalled_seconds`` without a byte, a connection with a part of a message is closed.
+        """
         self.dispatcher = dispatcher
         self.fail_points = fail_points
         self.counters = counters
@@ -66,6 +81,9 @@ class Listener:
         self._ids = itertools.count(1)
         self.connections: dict[int, ClientConnection] = {}
         self.port = 0
+        self.budget = MessageBudget(message_bytes)
+        self._stalled_seconds = stalled_seconds
+        self._sweep: asyncio.TimerHandle | None = None
         self.buffer = memoryview(bytearray(_BUFFER_BYTES))
         """Receives arriving bytes. The loop calls `buffer_updated` immediately after filling it, so all
         connections share it. It is not global, because another server may run in another thread."""
@@ -91,6 +109,7 @@ class Listener:
         except OverflowError:
             raise UsageError(f"{port} is not a port; give a number from 0 to 65535") from None
         self.port = self._servers.sockets[0].getsockname()[1]
+        self._watch_stalled()
         if self.tls is not None:
             self._door = Door(self.tls, self.log, self._accept, self._room)
             self._door.open(self._servers.sockets)
@@ -98,6 +117,22 @@ class Listener:
     def _room(self) -> int:
         """The number of further connections."""
         return self.max_connections - len(self.connections)
+
+    def _watch_stalled(self) -> None:
+        """Look for half-sent messages from time to time."""
+        loop = asyncio.get_running_loop()
+        self._sweep = loop.call_later(self._stalled_seconds / 4, self._close_stalled)
+
+    def _close_stalled(self) -> None:
+        oldest = asyncio.get_running_loop().time() - self._stalled_seconds
+        for connection in list(self.connections.values()):
+            if connection.is_stalled(oldest):
+                self.log.warning(
+                    "NETWORK", "Connection closed because a message did not arrive completely",
+                    connection.client.name, remote=connection.client.address,
+                )  # fmt: skip
+                connection.abort()
+        self._watch_stalled()
 
     def _accept(self) -> "ClientConnection":
         return ClientConnection(self, next(self._ids))
@@ -110,6 +145,8 @@ class Listener:
     async def stop_accepting(self) -> None:
         """Accept no new connections; those accepted already become part of `connections`."""
         servers = self._servers
+        if self._sweep is not None:
+            self._sweep.cancel()
         if servers is None:
             return
         loop = asyncio.get_running_loop()
@@ -140,6 +177,22 @@ class Listener:
             await asyncio.sleep(SECONDS_TO_PART / 50)
 
 
+def _size_in_memory(message: int, body: int) -> int:
+    """What a message takes: its bytes, those of its documents, and the values of a large command."""
+    return 2 * message + (DECODED * body if body > LARGE else 0)
+
+
+def _result_of(steps: Steps[Request]) -> Request:
+    """The result of steps, between which other clients have their turn."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            request: Request = end.value
+            return request
+        tick()
+
+
 class ClientConnection(asyncio.BufferedProtocol):
     def __init__(self, listener: Listener, number: int) -> None:
         self._listener = listener
@@ -149,6 +202,11 @@ class ClientConnection(asyncio.BufferedProtocol):
         self._task: asyncio.Task[None] | None = None
         self._writable: asyncio.Future[None] | None = None
         self._is_paused = False
+        self._is_waiting = False
+        """Whether a large message waits for memory."""
+        self._counted = 0
+        """What the budget counts for the large message that arrives or is served."""
+        self._last_data = 0.0
         self.client = Client(number, "", guard=listener.guard)
 
     # -- the socket ---------------------------------------------------------------------------------------
@@ -195,15 +253,35 @@ class ClientConnection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         self._listener.counters.network.bytes_in += nbytes
+        self._last_data = time.monotonic()
         try:
             self._wire.receive_data(self._buffer[:nbytes])
         except WireError:
             return  # an earlier fault is closing the connection
         if self._task is None:
             self._begin()
-        elif self._wire.buffered > _ENOUGH_BUFFERED and not self._is_paused and self._transport is not None:
+        elif self._wire.buffered > _ENOUGH_BUFFERED:
+            self._pause()
+
+    def _pause(self) -> None:
+        if not self._is_paused and self._transport is not None:
             self._transport.pause_reading()
             self._is_paused = True
+
+    def _resume(self) -> None:
+        if self._is_paused and self._transport is not None:
+            self._transport.resume_reading()
+            self._is_paused = False
+            self._last_data = time.monotonic()
+
+    def is_stalled(self, oldest: float) -> bool:
+        """Whether a part of a message has arrived, and nothing more since a time."""
+        is_partial = self._wire.buffered > 0 and self._task is None and not self._is_paused
+        return is_partial and self._last_data < oldest
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()
 
     def pause_writing(self) -> None:
         self._writable = asyncio.get_running_loop().create_future()
@@ -222,6 +300,12 @@ class ClientConnection(asyncio.BufferedProtocol):
                 "NETWORK", "Connection ended", self.client.name,
                 remote=self.client.address, connectionCount=len(listener.connections),
             )  # fmt: skip
+        if self._is_waiting:
+            self._is_waiting = False
+            if listener.budget.give_up(self):
+                self._counted = 0
+        if self._task is None:
+            self._uncount()
         self.client.is_gone = True
         operation = self.client.operation
         if self._task is None or operation is None:
@@ -247,41 +331,109 @@ class ClientConnection(asyncio.BufferedProtocol):
         if request is not None:
             self._task = asyncio.get_running_loop().create_task(paced(self._serve, request))
 
-    def _next(self) -> Request | None:
-        """The next request to run; None if there is none, or if the connection is closed."""
+    def _next(self) -> Request | Announced | None:
+        """The next request to run, or a large message to open; None if there is none to run now."""
         while True:
             try:
+                large = self._wire.large_message()
+                if large is not None:
+                    return large if self._is_ready(large) else None
                 request = self._wire.next_message()
             except WireError as fault:
-                if self._transport is not None:
-                    self._listener.log.warning(
-                        "NETWORK", "Connection closed because it violated the protocol", self.client.name,
-                        remote=self.client.address, error=str(fault),
-                    )  # fmt: skip
-                self.shut()
+                self._violated(fault)
                 return None
             if request is NEED_DATA:
-                if self._is_paused and self._transport is not None:
-                    self._transport.resume_reading()
-                    self._is_paused = False
+                self._resume()
                 return None
             self._listener.counters.network.requests += 1
             if self._transport is not None or not request.expects_reply:
                 return request
 
-    async def _serve(self, first: Request) -> None:
-        request: Request | None = first
+    def _violated(self, fault: WireError) -> None:
+        if self._transport is not None:
+            self._listener.log.warning(
+                "NETWORK", "Connection closed because it violated the protocol", self.client.name,
+                remote=self.client.address, error=str(fault),
+            )  # fmt: skip
+        self.shut()
+
+    # -- large messages ---------------------------------------------------------------------------------
+
+    def _is_ready(self, large: Announced) -> bool:
+        """Whether a large message is complete and may be opened; reads more, or waits for memory."""
+        if self._is_waiting or (self._transport is None and not large.is_complete):
+            return False
+        if not self._counted:
+            size = _size_in_memory(large.unpacked, large.body)
+            if not self._listener.budget.admit(self, size, self._admitted):
+                self._is_waiting = True
+                self._counted = size
+                self._pause()
+                return False
+            self._counted = size
+        if large.is_complete:
+            return True
+        self._resume()
+        return False
+
+    def _admitted(self) -> None:
+        if not self._is_waiting:
+            # The client has gone since.
+            self._uncount()
+            return
+        self._is_waiting = False
+        if self._task is None:
+            self._begin()
+
+    def _uncount(self) -> None:
+        size, self._counted = self._counted, 0
+        if size:
+            self._listener.budget.release(size)
+
+    async def _opened(self) -> Request | None:
+        """The request in a large message; None if the connection is closed."""
         try:
-            while request is not None:
-                await self._answer(request)
-                request = self._next()
+            header, payload = self._wire.take_frame()
+            compressor: Compressor | None = None
+            if header.op_code is OpCode.OP_COMPRESSED:
+                opened = await asyncio.to_thread(self._wire.decompressed, header, payload)
+                header, payload, compressor = opened
+                del opened
+            body = body_size(payload, len(payload)) if header.op_code is OpCode.OP_MSG else 0
+            self._recount(_size_in_memory(len(payload), body))
+            steps = self._wire.read(header, payload, compressor)
+            del payload
+            request = _result_of(steps)
+        except WireError as fault:
+            self._wire.fail(fault)
+            self._violated(fault)
+            return None
+        self._listener.counters.network.requests += 1
+        return request if self._transport is not None or not request.expects_reply else None
+
+    def _recount(self, size: int) -> None:
+        before, self._counted = self._counted, size
+        self._listener.budget.release(before - size)
+
+    async def _serve(self, first: Request | Announced) -> None:
+        found: Request | Announced | None = first
+        try:
+            while found is not None:
+                request = await self._opened() if isinstance(found, Announced) else found
+                if request is not None:
+                    await self._answer(request)
+                del request
+                self._uncount()
+                found = self._next()
             self._task = None
         except asyncio.CancelledError:
             # The client has disconnected; requests without a reply may be left in the buffer.
             self._task = None
+            self._uncount()
             self._begin()
         except Exception as error:
             self._task = None
+            self._uncount()
             self._listener.log.error(
                 "NETWORK", "A connection failed because of a fault of the server", self.client.name,
                 error=f"{type(error).__name__}: {error}",

@@ -103,16 +103,19 @@ def plan_aggregate(
         # Whether they can be read at that time is checked even if no document needs them.
         check_named_collections(catalog, context.database, request.pipeline)
     collation = target.collation(request.collation)
+    memory = context.node.memory.of_command(may_use_disk=request.allow_disk_use)
+    state.on_close.append(memory.close)
     inner = PipelineContext(
         context.database,
         None if request.named is None else target.name,
         variables,
         collation,
-        ReadServices(context, state, variables),
+        ReadServices(context, state, variables, memory),
         in_transaction=context.in_transaction,
         has_stage=context.node.release.has_stage,
         dialect=context.node.release.stream.dialect,
         search_error=context.node.release.search_error,
+        memory=memory,
     )
     planned = plan_pipeline(
         state, target, request.pipeline, inner, collation, request.hint, raw_data=request.raw_data

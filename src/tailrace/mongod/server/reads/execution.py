@@ -9,7 +9,8 @@ from bson import Binary, Int64
 from tailrace.bson import raw as rawbson
 from tailrace.bson.documents import encode, encode_value
 from tailrace.mongod.language.aggregation import PAUSE, Pause
-from tailrace.mongod.language.aggregation.rows import Row, Rows
+from tailrace.mongod.language.aggregation.memory.budget import StageMemory
+from tailrace.mongod.language.aggregation.rows import FoundRow, Row, Rows
 from tailrace.mongod.language.aggregation.stages.sort import sort_stage
 from tailrace.mongod.language.find_projection import FindProjection, compile_find_projection
 from tailrace.mongod.server.reads.access.access_paths import AccessPath, IdLookup, IndexScan
@@ -24,16 +25,6 @@ from tailrace.query.sorting import Ordering, compile_sort
 
 Item = TypeVar("Item", Row, bytes)
 _INT64_SIZE: Final = 8
-
-
-class FoundRow(Row):
-    """A stored document with the key of its record."""
-
-    __slots__ = ("key",)
-
-    def __init__(self, key: bytes, raw: bytes) -> None:
-        super().__init__(raw=raw)
-        self.key = key
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +95,14 @@ class Query:
         """Whether the documents of a path need no sorting."""
         return self.ordering is None or path.is_ordered
 
-    def results(self, rows: Rows, path: AccessPath | None, window: "Window") -> Iterator[bytes | Pause]:
+    def results(
+        self, rows: Rows, path: AccessPath | None, window: "Window", memory: StageMemory
+    ) -> Iterator[bytes | Pause]:
         """The results of matching rows, which come from ``path`` or from a view."""
         request = self.request
         if self.ordering is not None and (path is None or not path.is_ordered):
             most = request.skip + request.limit if request.limit else None
-            rows = with_known_end(sort_stage(self.ordering, most)(rows), window.progress)
+            rows = with_known_end(sort_stage(self.ordering, memory, most)(rows), window.progress)
         elif isinstance(path, IdLookup):
             rows = with_known_end(rows, window.progress)
         for row in window.cut(rows):

@@ -8,13 +8,14 @@ from typing import Any, Final
 
 from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation import PAUSE
+from tailrace.mongod.language.aggregation.memory.budget import ROW_OVERHEAD
+from tailrace.mongod.language.aggregation.rows import FoundRow
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.emulation.release import EXPRESS_PLANS, Release
 from tailrace.mongod.server.emulation.version import GIT_VERSION
 from tailrace.mongod.server.reads.access.access_paths import AccessPath
 from tailrace.mongod.server.reads.aggregating import PlannedAggregate, plan_aggregate
 from tailrace.mongod.server.reads.distinct_values import DistinctValues
-from tailrace.mongod.server.reads.execution import FoundRow
 from tailrace.mongod.server.reads.explained.counting import counting_scan, distinct_scan
 from tailrace.mongod.server.reads.explained.figures import Run, figures
 from tailrace.mongod.server.reads.explained.filters import parsed
@@ -148,7 +149,7 @@ def _is_lookup(found: Access) -> bool:
 def _plan(state: ReadState, planned: PlannedFind, found: Access, purpose: Purpose) -> tuple[Stage, Run]:
     """The stages, and an empty account of their run."""
     request, path = planned.query.request, planned.path
-    run = Run(returns_document=purpose.returns_document)
+    run = Run(returns_document=purpose.returns_document, may_use_disk=planned.memory.may_use_disk)
     collection = planned.target.collection
     if purpose.is_fast_count and collection is not None:
         return Stage("RECORD_STORE_FAST_COUNT"), run
@@ -161,7 +162,12 @@ def _plan(state: ReadState, planned: PlannedFind, found: Access, purpose: Purpos
     if scan is None:
         keeps_limit = purpose.stage is None or bool(request.sort)
         scan = find_plan(
-            found, request, needs_sort=needs_sort, keeps_limit=keeps_limit, is_write=purpose.stage is not None
+            found,
+            request,
+            needs_sort=needs_sort,
+            keeps_limit=keeps_limit,
+            is_write=purpose.stage is not None,
+            sort_memory=planned.memory.limits.sort,
         )
     return (scan if purpose.stage is None else Stage(purpose.stage, source=scan)), run
 
@@ -198,6 +204,7 @@ async def _execute(
         run.documents += 1
         if matcher is None or path.is_exact or matcher(row.document):
             run.matched += 1
+            run.matched_bytes += len(row.stored) + ROW_OVERHEAD
             if values is not None:
                 values.add(row.document)
             if run.matched == most:

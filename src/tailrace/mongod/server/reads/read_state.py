@@ -4,7 +4,7 @@ Most cursors read the newest state in each batch and hold nothing between batche
 no disk space. In a transaction, and with the read concern `snapshot`, all batches read one state.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,8 @@ class ReadState:
         self._pinned = pinned
         self._paths: list[AccessPath] = []
         self._is_open = False
+        self.on_close: list[Callable[[], None]] = []
+        """Called when nothing is read any more."""
         self.generation = 0
         """Increases with each batch; documents read before may have changed."""
 
@@ -93,7 +95,10 @@ class ReadState:
                 path.check(newest)
 
     def close(self) -> None:
-        """Release a pinned state."""
+        """Release a pinned state, and what belongs to what was read."""
+        for listener in self.on_close:
+            listener()
+        self.on_close.clear()
         if self._pinned is not None:
             self._pinned.release()
             self._pinned = None

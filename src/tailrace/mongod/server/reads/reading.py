@@ -6,6 +6,7 @@ from typing import Any
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.language.aggregation.memory.budget import StageMemory
 from tailrace.mongod.language.aggregation.rows import Rows
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.reads.access.access_paths import AccessPath, CollectionScan, NoAccess
@@ -28,6 +29,7 @@ class PlannedFind:
     query: Query
     path: AccessPath | None
     """None for a view, and if there is nothing to read."""
+    memory: StageMemory
     view: PlannedPipeline | None = None
 
     @property
@@ -81,7 +83,8 @@ class PlannedFind:
             matcher = query.matcher if request.query and not path.is_exact else None
             projection = None if query.projection is None else query.projection.on_bytes
             return ScanCursor(ns, state, path, matcher=matcher, projection=projection, limit=request.limit)
-        return ResultCursor(ns, state, query.results(self.rows(state), path, window), window.progress)
+        results = query.results(self.rows(state), path, window, self.memory)
+        return ResultCursor(ns, state, results, window.progress)
 
 
 def plan_find(
@@ -100,24 +103,26 @@ def plan_find(
         collation=target.collation(request.collation),
         dialect=context.node.release.stream.dialect,
     )
+    memory = context.node.memory.of_command(may_use_disk=request.allow_disk_use)
+    state.on_close.append(memory.close)
     if target.view is not None:
         _check_view(request)
-        services = ReadServices(context, state, variables)
-        inner = pipeline_context(context, target, variables, services, query.collation)
+        services = ReadServices(context, state, variables, memory)
+        inner = pipeline_context(context, target, variables, services, query.collation, memory)
         own = [{"$match": request.query}] if request.query else []
         view = plan_pipeline(state, target, own, inner, query.collation, request.hint)
-        return PlannedFind(target, query, None, view)
+        return PlannedFind(target, query, None, memory, view)
     collection = target.collection
     if collection is None:
-        return PlannedFind(target, query, None)
+        return PlannedFind(target, query, None, memory)
     if request.tailable:
         _check_tailable(collection)
         if not state.reader.count(collection)[0]:
             # An empty collection has no position to follow, so the cursor ends at once.
-            return PlannedFind(target, query, None)
+            return PlannedFind(target, query, None, memory)
     wanted = replace(query.wanted, hint={NATURAL: 1}) if request.tailable else query.wanted
     path = choose_read(state.reader, collection, wanted, raw_data=request.raw_data)
-    return PlannedFind(target, query, None if isinstance(path, NoAccess) else path)
+    return PlannedFind(target, query, None if isinstance(path, NoAccess) else path, memory)
 
 
 def _check_tailable(collection: Collection) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tailrace.mongod.language.aggregation import PAUSE, Pause, PipelineContext
+from tailrace.mongod.language.aggregation.memory.budget import StageMemory
 from tailrace.mongod.language.aggregation.rows import Document
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.reads.access.access_paths import CollectionScan, IndexScan
@@ -17,8 +18,15 @@ from tailrace.mongod.server.reads.targets import Target, resolve
 class ReadServices:
     """Other collections in the pipeline's state, and documents about the server."""
 
-    def __init__(self, context: Context, state: ReadState, variables: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        context: Context,
+        state: ReadState,
+        variables: Mapping[str, Any],
+        memory: StageMemory,
+    ) -> None:
         self._context = context
+        self._memory = memory
         self._state = state
         self._variables = variables
 
@@ -29,7 +37,7 @@ class ReadServices:
         if target.view is None:
             return self._state.documents(choose_read(self._state.reader, target.collection, Wanted({})))
         collation = target.collation(None)
-        context = pipeline_context(self._context, target, self._variables, self, collation)
+        context = pipeline_context(self._context, target, self._variables, self, collation, self._memory)
         planned = plan_pipeline(self._state, target, (), context, collation)
         return (row if row is PAUSE else row.raw for row in planned.rows(self._state))
 
@@ -57,7 +65,12 @@ class ReadServices:
 
 
 def pipeline_context(
-    context: Context, target: Target, variables: Mapping[str, Any], services: ReadServices, collation: Any
+    context: Context,
+    target: Target,
+    variables: Mapping[str, Any],
+    services: ReadServices,
+    collation: Any,
+    memory: StageMemory,
 ) -> PipelineContext:
     """The context in which a pipeline on a collection or view is compiled."""
     return PipelineContext(
@@ -70,4 +83,5 @@ def pipeline_context(
         has_stage=context.node.release.has_stage,
         dialect=context.node.release.stream.dialect,
         search_error=context.node.release.search_error,
+        memory=memory,
     )

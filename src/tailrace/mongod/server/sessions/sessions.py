@@ -49,8 +49,11 @@ class Session:
 class Sessions:
     """All sessions of a node that were used since its start and have not ended."""
 
-    def __init__(self, now: Callable[[], float], timeout_minutes: int = 30) -> None:
+    def __init__(
+        self, now: Callable[[], float], timeout_minutes: int = 30, *, most: int = MAX_SESSIONS
+    ) -> None:
         self._now = now
+        self._most = most
         self.timeout_minutes = timeout_minutes
         """After this time without use a session ends."""
         self._by_id: dict[bytes, Session] = {}
@@ -67,8 +70,8 @@ class Sessions:
         """The session with an id, which is created if necessary."""
         session = self._by_id.get(lsid)
         if session is None:
-            if len(self._by_id) >= MAX_SESSIONS:
-                reason = f"Unable to add session; there are {MAX_SESSIONS} sessions already"
+            if len(self._by_id) >= self._most:
+                reason = f"Unable to add session; there are {self._most} sessions already"
                 raise CommandError(ErrorCode.TooManyLogicalSessions, reason)
             session = self._by_id[lsid] = Session(lsid, self._now())
         session.last_use = self._now()

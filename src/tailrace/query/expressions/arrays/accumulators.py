@@ -136,15 +136,32 @@ class StandardDeviation:
         self._mean = self._squares = 0.0
         self._count = 0
 
-    def add(self, value: Any) -> None:
-        """Add a value; ignored unless it is a number."""
+    def add(self, value: Any) -> int:
+        """Add a value; ignored unless it is a number. Returns how many bytes more it holds."""
         if not is_number(value):
-            return
+            return 0
         number = to_double(value)
         self._count += 1
         delta = number - self._mean
         self._mean += delta / self._count
         self._squares += delta * (number - self._mean)
+        return 0
+
+    def partial(self) -> list[Any]:
+        """The state as a BSON value."""
+        return [Int64(self._count), self._mean, self._squares]
+
+    def merge(self, partial: list[Any]) -> int:
+        """Add what another state has as its `partial`."""
+        count, mean, squares = partial
+        if not count:
+            return 0
+        total = self._count + count
+        delta = mean - self._mean
+        self._squares += squares + delta * delta * self._count * count / total
+        self._mean += delta * count / total
+        self._count = total
+        return 0
 
     def result(self) -> float | None:
         """The deviation; null with too few numbers."""

@@ -11,11 +11,20 @@ from tailrace.query.expressions import Environment, Expression
 class State(Protocol):
     """The state of an accumulator for one group."""
 
-    def add(self, value: Any) -> None:
-        """Add the argument's value for the next document; it may be `MISSING`."""
+    def add(self, value: Any) -> int:
+        """Add the argument's value for the next document; it may be `MISSING`.
+
+        Returns how many bytes more it holds, about; raises ExceededMemoryLimit if it may not hold them.
+        """
 
     def result(self) -> Any:
         """The result so far; does not change the state, and more values may follow."""
+
+    def partial(self) -> Any:
+        """The state as a BSON value."""
+
+    def merge(self, partial: Any) -> int:
+        """Add what another state, of later documents of the same group, has as its `partial`."""
 
 
 class Accumulator(NamedTuple):

@@ -13,6 +13,7 @@ from tailrace.mongod.language.aggregation.accumulators.accumulator import (
     of_one_expression,
     value_key,
 )
+from tailrace.mongod.language.aggregation.memory.budget import exceeded, size_of
 from tailrace.mongod.language.aggregation.scope import StageScope
 from tailrace.query.expressions import Environment
 from tailrace.query.expressions.arguments import named_specs
@@ -30,13 +31,21 @@ class First:
         self.has_value = False
         self._value: Any = None
 
-    def add(self, value: Any) -> None:
-        if not self.has_value:
-            self.has_value = True
-            self._value = value
+    def add(self, value: Any) -> int:
+        if self.has_value:
+            return 0
+        self.has_value = True
+        self._value = value
+        return 0 if value is MISSING else size_of(value)
 
     def result(self) -> Any:
         return self._value
+
+    def partial(self) -> list[Any]:
+        return _boxed(self._value)
+
+    def merge(self, partial: list[Any]) -> int:
+        return self.add(_unboxed(partial))
 
 
 class Last:
@@ -45,13 +54,28 @@ class Last:
     __slots__ = ("_value",)
 
     def __init__(self) -> None:
-        self._value: Any = None
+        self._value: Any = MISSING
 
-    def add(self, value: Any) -> None:
-        self._value = value
+    def add(self, value: Any) -> int:
+        before, self._value = self._value, value
+        return (0 if value is MISSING else size_of(value)) - (0 if before is MISSING else size_of(before))
 
     def result(self) -> Any:
         return self._value
+
+    def partial(self) -> list[Any]:
+        return _boxed(self._value)
+
+    def merge(self, partial: list[Any]) -> int:
+        return self.add(_unboxed(partial))
+
+
+def _boxed(value: Any) -> list[Any]:
+    return [] if value is MISSING else [value]
+
+
+def _unboxed(box: list[Any]) -> Any:
+    return box[0] if box else MISSING
 
 
 class _Extreme:
@@ -64,18 +88,26 @@ class _Extreme:
         self._best: Any = None
         self._best_key: Any = None
 
-    def add(self, value: Any) -> None:
+    def add(self, value: Any) -> int:
         if is_nullish(value):
-            return
+            return 0
         key = self._key(value)
-        if self._best_key is None or self._is_better(key):
-            self._best, self._best_key = value, key
+        if self._best_key is not None and not self._is_better(key):
+            return 0
+        before, self._best, self._best_key = self._best, value, key
+        return size_of(value) - size_of(before)
 
     def _is_better(self, key: Any) -> bool:
         raise NotImplementedError
 
     def result(self) -> Any:
         return self._best
+
+    def partial(self) -> Any:
+        return self._best
+
+    def merge(self, partial: Any) -> int:
+        return self.add(partial)
 
 
 class Minimum(_Extreme):
@@ -96,63 +128,113 @@ class Maximum(_Extreme):
         return bool(key > self._best_key)
 
 
-class FirstN:
-    """``$firstN``; a missing value is null."""
+class _Several:
+    """The states of accumulators with ``n``; a missing value is null."""
+
+    __slots__ = ("_limit", "_size")
+
+    name: str
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._size = 0
+
+    def _grow(self, size: int) -> int:
+        self._size += size
+        if self._size > self._limit:
+            how = "spilling to disk cannot reduce memory consumption any further"
+            raise exceeded(self.name, self._limit, how)
+        return size
+
+    def add(self, value: Any) -> int:
+        raise NotImplementedError
+
+    def result(self) -> list[Any]:
+        raise NotImplementedError
+
+    def partial(self) -> list[Any]:
+        return self.result()
+
+    def merge(self, partial: list[Any]) -> int:
+        return sum(map(self.add, partial))
+
+
+class FirstN(_Several):
+    """``$firstN``."""
 
     __slots__ = ("_count", "_values")
 
-    def __init__(self, count: int, _key: Callable[[Any], Any]) -> None:
+    name = "$firstN"
+
+    def __init__(self, count: int, _key: Callable[[Any], Any], limit: int) -> None:
+        super().__init__(limit)
         self._count = count
         self._values: list[Any] = []
 
-    def add(self, value: Any) -> None:
-        if len(self._values) < self._count:
-            self._values.append(None if value is MISSING else value)
+    def add(self, value: Any) -> int:
+        if len(self._values) >= self._count:
+            return 0
+        value = None if value is MISSING else value
+        self._values.append(value)
+        return self._grow(size_of(value))
 
     def result(self) -> list[Any]:
         return list(self._values)
 
 
-class LastN:
-    """``$lastN``; a missing value is null."""
+class LastN(_Several):
+    """``$lastN``."""
 
-    __slots__ = ("_values",)
+    __slots__ = ("_count", "_values")
 
-    def __init__(self, count: int, _key: Callable[[Any], Any]) -> None:
-        self._values: deque[Any] = deque(maxlen=min(count, 2**31 - 1))
+    name = "$lastN"
 
-    def add(self, value: Any) -> None:
-        self._values.append(None if value is MISSING else value)
+    def __init__(self, count: int, _key: Callable[[Any], Any], limit: int) -> None:
+        super().__init__(limit)
+        self._count = count
+        self._values: deque[Any] = deque()
+
+    def add(self, value: Any) -> int:
+        value = None if value is MISSING else value
+        dropped = size_of(self._values.popleft()) if len(self._values) == self._count else 0
+        self._values.append(value)
+        return self._grow(size_of(value) - dropped)
 
     def result(self) -> list[Any]:
         return list(self._values)
 
 
-class _ExtremeN:
+class _ExtremeN(_Several):
     """``$minN`` and ``$maxN``: in order; null and missing values are ignored."""
 
     __slots__ = ("_count", "_held", "_key")
 
     is_descending: bool
 
-    def __init__(self, count: int, key: Callable[[Any], Any]) -> None:
+    def __init__(self, count: int, key: Callable[[Any], Any], limit: int) -> None:
+        super().__init__(limit)
         self._count = count
         self._key = key
         self._held: list[tuple[Any, Any]] = []
 
-    def add(self, value: Any) -> None:
+    def add(self, value: Any) -> int:
         if is_nullish(value):
-            return
+            return 0
         self._held.append((self._key(value), value))
-        if len(self._held) > 2 * self._count + 16:
-            self._cut()
+        size = size_of(value)
+        if len(self._held) > 2 * self._count + 16 or self._size + size > self._limit:
+            size -= self._cut()
+        return self._grow(size)
 
-    def _cut(self) -> None:
+    def _cut(self) -> int:
+        """Drop what is not selected; returns its size."""
         self._held.sort(key=itemgetter(0), reverse=self.is_descending)
+        dropped = sum(size_of(value) for _, value in self._held[self._count :])
         del self._held[self._count :]
+        return dropped
 
     def result(self) -> list[Any]:
-        self._cut()
+        self._size -= self._cut()
         return [value for _, value in self._held]
 
 
@@ -160,6 +242,8 @@ class MinN(_ExtremeN):
     """``$minN``."""
 
     __slots__ = ()
+
+    name = "$minN"
     is_descending = False
 
 
@@ -167,10 +251,12 @@ class MaxN(_ExtremeN):
     """``$maxN``."""
 
     __slots__ = ()
+
+    name = "$maxN"
     is_descending = True
 
 
-def _of_count(not_object: int, state: Callable[[int, Callable[[Any], Any]], State]) -> AccumulatorParser:
+def _of_count(not_object: int, state: Callable[[int, Callable[[Any], Any], int], State]) -> AccumulatorParser:
     """A parser for ``{input: <expression>, n: <expression of the group>}``."""
 
     def parse(name: str, spec: Any, scope: StageScope) -> Accumulator:
@@ -178,10 +264,10 @@ def _of_count(not_object: int, state: Callable[[int, Callable[[Any], Any]], Stat
             name, spec, required={"n": 5787906, "input": 5787907}, not_object=not_object, unknown=5787901
         )
         count = scope.parse(specs["n"])
-        key = value_key(scope)
+        key, limit = value_key(scope), scope.memory.limits.top
 
         def start(env: Environment) -> State:
-            return state(checked_count(name, count(env)), key)
+            return state(checked_count(name, count(env)), key, limit)
 
         return Accumulator(scope.parse(specs["input"]), start)
 

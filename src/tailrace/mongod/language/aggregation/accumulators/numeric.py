@@ -62,6 +62,20 @@ class Total:
         self._low += (self._high - (high - virtual)) + (number - virtual)
         self._high = high
 
+    def partial(self) -> list[Any]:
+        """All parts; those that BSON numbers cannot have exactly are texts."""
+        return [int(self._kind), str(self._integer), self._high, self._low, self._special, str(self._decimal)]
+
+    def merge(self, partial: list[Any]) -> None:
+        """Add the `partial` of another sum."""
+        kind, integer, high, low, special, decimal = partial
+        self._kind = max(self._kind, Kind(kind))
+        self._integer += int(integer)
+        self._add_double(high)
+        self._add_double(low)
+        self._special += special
+        self._decimal = DECIMAL.add(self._decimal, Decimal(decimal))
+
     def _double(self) -> float:
         if self._special:  # an infinity or NaN, which is truthy
             return self._special
@@ -110,13 +124,21 @@ class Sum:
     def __init__(self) -> None:
         self._total = Total()
 
-    def add(self, value: Any) -> None:
+    def add(self, value: Any) -> int:
         if is_number(value):
             self._total.add(value)
+        return 0
 
     def result(self) -> Any:
         """The sum; zero without numbers."""
         return self._total.value()
+
+    def partial(self) -> list[Any]:
+        return self._total.partial()
+
+    def merge(self, partial: list[Any]) -> int:
+        self._total.merge(partial)
+        return 0
 
 
 class Average:
@@ -128,14 +150,24 @@ class Average:
         self._total = Total()
         self._count = 0
 
-    def add(self, value: Any) -> None:
+    def add(self, value: Any) -> int:
         if is_number(value):
             self._total.add(value)
             self._count += 1
+        return 0
 
     def result(self) -> float | Decimal128 | None:
         """The average; null without numbers."""
         return self._total.divided_by(self._count) if self._count else None
+
+    def partial(self) -> list[Any]:
+        return [Int64(self._count), self._total.partial()]
+
+    def merge(self, partial: list[Any]) -> int:
+        count, total = partial
+        self._count += count
+        self._total.merge(total)
+        return 0
 
 
 def _parse_count(name: str, spec: Any, _scope: StageScope) -> Accumulator:

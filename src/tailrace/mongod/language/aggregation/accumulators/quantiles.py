@@ -4,6 +4,7 @@ import math
 from typing import Any, Final
 
 from tailrace.mongod.language.aggregation.accumulators.accumulator import Accumulator, AccumulatorParser
+from tailrace.mongod.language.aggregation.memory.budget import size_of
 from tailrace.mongod.language.aggregation.scope import StageScope
 from tailrace.query.expressions.arrays.accumulators import checked_fractions, quantile, quantile_specs
 from tailrace.query.expressions.numbers.number_types import to_double
@@ -19,15 +20,23 @@ class Quantiles:
         self._fractions = fractions
         self._numbers: list[float] = []
 
-    def add(self, value: Any) -> None:
+    def add(self, value: Any) -> int:
         if is_number(value):
             number = to_double(value)
             if not math.isnan(number):
                 self._numbers.append(number)
+                return size_of(number)
+        return 0
 
     def result(self) -> Any:
         ordered = sorted(self._numbers)
         return [quantile(ordered, fraction) for fraction in self._fractions]
+
+    def partial(self) -> list[float]:
+        return self._numbers
+
+    def merge(self, partial: list[float]) -> int:
+        return sum(map(self.add, partial))
 
 
 class Median(Quantiles):

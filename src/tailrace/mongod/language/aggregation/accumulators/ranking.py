@@ -1,7 +1,7 @@
 """``$top $bottom $topN $bottomN``: outputs of the first or last documents in an order."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.accumulators.accumulator import (
@@ -9,6 +9,7 @@ from tailrace.mongod.language.aggregation.accumulators.accumulator import (
     AccumulatorParser,
     State,
 )
+from tailrace.mongod.language.aggregation.memory.budget import exceeded, size_of
 from tailrace.mongod.language.aggregation.rows import Document
 from tailrace.mongod.language.aggregation.scope import StageScope
 from tailrace.query.expressions import Environment
@@ -25,17 +26,46 @@ _NO_ORDER, _NO_OUTPUT, _NO_COUNT = 5788005, 5788004, 5788003
 class Ranked:
     """The first or last ``n`` of an order, in that order."""
 
-    __slots__ = ("_selector",)
+    __slots__ = ("_limit", "_name", "_selector", "_size")
 
-    def __init__(self, ordering: Ordering, count: int, *, from_end: bool) -> None:
-        self._selector: TopSelector[Any] = TopSelector(ordering, count, from_end=from_end)
+    def __init__(self, name: str, ordering: Ordering, count: int, limit: int) -> None:
+        self._name = name
+        self._limit = limit
+        self._size = 0
+        self._selector: TopSelector[_Output] = TopSelector(
+            ordering, count, from_end=name.startswith("$bottom")
+        )
 
-    def add(self, value: tuple[Document, Any]) -> None:
-        """Add a document and its output."""
-        self._selector.add(*value)
+    def add(self, value: "_Output") -> int:
+        """Add the fields of a document that it is sorted by, and its output."""
+        dropped = self._selector.add(value[0], value)
+        if dropped and dropped[0] is value:
+            return 0
+        before = self._size
+        self._size += _size_of(value) - sum(map(_size_of, dropped))
+        if self._size > self._limit:
+            self._size -= sum(map(_size_of, self._selector.cut()))
+        if self._size > self._limit:
+            how = "spilling to disk cannot reduce memory consumption any further"
+            raise exceeded(self._name, self._limit, how)
+        return self._size - before
 
     def result(self) -> list[Any]:
-        return list(self._selector.items())
+        return [output for _, output in self._selector.items()]
+
+    def partial(self) -> list[Any]:
+        return [list(value) for value in self._selector.items()]
+
+    def merge(self, partial: list[Any]) -> int:
+        return sum(self.add((document, output)) for document, output in partial)
+
+
+_Output: TypeAlias = tuple[Document, Any]
+"""The fields of a document that it is sorted by, and its output"""
+
+
+def _size_of(value: _Output) -> int:
+    return size_of(value[0]) + size_of(value[1])
 
 
 class _Single:
@@ -46,12 +76,18 @@ class _Single:
     def __init__(self, state: State) -> None:
         self._state = state
 
-    def add(self, value: tuple[Document, Any]) -> None:
-        self._state.add(value)
+    def add(self, value: _Output) -> int:
+        return self._state.add(value)
 
     def result(self) -> Any:
         """The element; null if there is none."""
         return next(iter(self._state.result()), None)
+
+    def partial(self) -> Any:
+        return self._state.partial()
+
+    def merge(self, partial: Any) -> int:
+        return self._state.merge(partial)
 
 
 def _parse(name: str, spec: Any, scope: StageScope) -> Accumulator:
@@ -68,12 +104,17 @@ def _parse(name: str, spec: Any, scope: StageScope) -> Accumulator:
     output = scope.parse(specs["output"])
     count = scope.parse(specs["n"]) if has_count else Constant(1)
 
-    def argument(env: Environment) -> tuple[Document, Any]:
+    names = tuple(dict.fromkeys(path.components[0] for path in ordering.paths))
+    limit = scope.memory.limits.top
+
+    def argument(env: Environment) -> _Output:
         value = output(env)
-        return env["ROOT"], None if value is MISSING else value
+        document = env["ROOT"]
+        sorted_by = {name: document[name] for name in names if name in document}
+        return sorted_by, None if value is MISSING else value
 
     def start(env: Environment) -> State:
-        state = Ranked(ordering, checked_count(name, count(env)), from_end=name.startswith("$bottom"))
+        state = Ranked(name, ordering, checked_count(name, count(env)), limit)
         return state if has_count else _Single(state)
 
     return Accumulator(argument, start)

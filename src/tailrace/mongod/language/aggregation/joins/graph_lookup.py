@@ -15,6 +15,7 @@ from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.joins.foreign import EqualityJoin, ForeignCollection, values_at
+from tailrace.mongod.language.aggregation.memory.budget import DEFAULT_LIMIT, ROW_OVERHEAD
 from tailrace.mongod.language.aggregation.nested_fields import set_nested
 from tailrace.mongod.language.aggregation.rows import PAUSE, Document, Pause, Row, Rows
 from tailrace.mongod.language.aggregation.scope import PipelineContext, StageScope
@@ -28,6 +29,7 @@ from tailrace.query.missing import MISSING
 from tailrace.query.pacing import tick, ticking
 
 _REQUIRED: Final = ("from", "as", "startWith", "connectFromField", "connectToField")
+_MAX_BYTES: Final = DEFAULT_LIMIT
 _OPTIONS: Final = (*_REQUIRED, "maxDepth", "depthField", "restrictSearchWithMatch")
 
 
@@ -81,7 +83,8 @@ class _Search:
             )
 
     def from_values(self, values: list[Any]) -> Iterator[Document | Pause]:
-        """All documents that can be reached, by depth."""
+        """All documents that can be reached, by depth; raises 40099 if they take too much memory."""
+        size = 0
         asked: set[Any] = set()
         visited: set[Any] = set()
         depth = 0
@@ -101,6 +104,9 @@ class _Search:
                 if identity in visited:
                     continue
                 visited.add(identity)
+                size += len(row.stored) + ROW_OVERHEAD
+                if size > _MAX_BYTES:
+                    raise CommandError(40099, "$graphLookup reached maximum memory consumption")
                 reached += values_at(document, self._connect_from)
                 if self._depth_field is not None:
                     document = set_nested(document, self._depth_field, Int64(depth))

@@ -57,7 +57,8 @@ class _Lookup:
         self._scope = scope
         self._let = _parse_let(name, spec.get("let", {}), scope)
         self._variables: dict[str, Any] = {**scope.variables, **dict.fromkeys(self._let)}
-        collection = spec.get("from")
+        collection = self._from = spec.get("from")
+        self._limit = scope.memory.limits.lookup
         self._collection = None if collection is None else ForeignCollection(scope, collection)
         self._pipeline: Pipeline | None = None
         if "pipeline" in spec:
@@ -79,17 +80,28 @@ class _Lookup:
                 yield row
                 continue
             found: list[Document] = []
+            size = 0
             if self._constant is not None:
                 found = self._constant
             else:
                 for other in self._matching(row.document):
                     if other is PAUSE:
                         yield other
-                    else:
-                        found.append(other.document)
+                        continue
+                    size += len(other.stored)
+                    if size > self._limit:
+                        raise self._too_much()
+                    found.append(other.document)
                 if self._is_constant:
                     self._constant = found
             yield Row(set_nested(row.document, self._as, found))
+
+    def _too_much(self) -> CommandError:
+        reason = (
+            f"Total size of documents in {self._from} matching pipeline's $lookup stage exceeds "
+            f"{self._limit} bytes"
+        )
+        return CommandError(4568, reason)
 
     def _matching(self, document: Document) -> Rows:
         rows: Rows = iter(())

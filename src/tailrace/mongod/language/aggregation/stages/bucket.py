@@ -59,7 +59,7 @@ def compile_bucket(name: str, spec: Any, scope: StageScope) -> Stage:
 
     accumulators = output_accumulators(name, spec.get("output"), scope, 40196)
     group = group_stage(bucket, accumulators, scope)
-    sort = sort_stage(compile_sort({"_id": 1}, scope.context.collation))
+    sort = sort_stage(compile_sort({"_id": 1}, scope.context.collation), scope.memory)
 
     def run(rows: Rows) -> Rows:
         return sort(group(rows))

@@ -15,8 +15,10 @@ from tailrace.bson.compare import sort_key
 from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.language.aggregation.memory.budget import size_of
+from tailrace.mongod.language.aggregation.memory.held_rows import HeldRows
 from tailrace.mongod.language.aggregation.nested_fields import get_nested, set_nested
-from tailrace.mongod.language.aggregation.rows import Document, Row, Rows, collect, paced
+from tailrace.mongod.language.aggregation.rows import Document, Row, Rows, paced
 from tailrace.mongod.language.aggregation.scope import StageScope
 from tailrace.mongod.language.aggregation.specification import (
     checked_array,
@@ -26,6 +28,7 @@ from tailrace.mongod.language.aggregation.specification import (
     wrong_type,
 )
 from tailrace.mongod.language.aggregation.stage import Stage
+from tailrace.mongod.language.aggregation.stages.sort import sorted_rows
 from tailrace.query.expressions.dates.date_arguments import Unit, checked_date, checked_unit
 from tailrace.query.expressions.dates.date_arithmetic import shifted
 from tailrace.query.expressions.dates.timezones import UTC
@@ -34,10 +37,11 @@ from tailrace.query.expressions.numbers.arithmetic import add
 from tailrace.query.expressions.numbers.number_types import integral_value, kind_of, to_double
 from tailrace.query.expressions.operands import is_nullish, is_number
 from tailrace.query.missing import MISSING
-from tailrace.query.pacing import tick, ticking
+from tailrace.query.pacing import tick
 from tailrace.query.sorting import compile_sort
 
 _MOST_GENERATED: Final = 500_000
+_PARTITION_OVERHEAD: Final = 128
 _FULL, _PARTITION = "full", "partition"
 
 
@@ -77,10 +81,12 @@ def compile_densify(name: str, spec: Any, scope: StageScope) -> Stage:
     ordering = compile_sort(order, scope.context.collation)
 
     def run(rows: Rows) -> Rows:
-        documents: list[Document] = []
-        yield from collect(rows, documents)
-        densifier = _Densifier(span, components, [split_path(item) for item in partition_paths], scope)
-        yield from paced(Row(document) for document in densifier.run(ordering.sort(documents)))
+        documents = yield from sorted_rows(rows, ordering, scope.memory)
+        try:
+            densifier = _Densifier(span, components, [split_path(item) for item in partition_paths], scope)
+            yield from paced(Row(document) for document in densifier.run(documents))
+        finally:
+            documents.close()
 
     return run
 
@@ -101,11 +107,13 @@ class _Densifier:
     partition_components: list[tuple[str, ...]]
     scope: StageScope
     generated: int = 0
+    size: int = 0
+    """What the partitions count in memory"""
     partitions: dict[Any, _PartitionState] = field(default_factory=dict)
 
-    def run(self, documents: list[Document]) -> Iterator[Document]:
+    def run(self, documents: HeldRows) -> Iterator[Document]:
         """All documents and the added ones; ``documents`` are sorted by the field."""
-        values = [get_nested(document, self.components) for document in ticking(documents)]
+        values = [get_nested(document, self.components) for document in documents]
         for value in values:
             if not is_nullish(value):
                 self.span.check(value)
@@ -136,6 +144,10 @@ class _Densifier:
                 key = set_nested(key, components, part)
         state = self.partitions.get(identity := sort_key(key, self.scope.string_key))
         if state is None:
+            self.size += size_of(key) + _PARTITION_OVERHEAD
+            limit = self.scope.memory.limits.densify
+            if self.size > limit:
+                raise CommandError(6007200, f"$densify exceeded memory limit of {limit}")
             state = self.partitions[identity] = _PartitionState(key, value if lower is None else lower)
         return state
 

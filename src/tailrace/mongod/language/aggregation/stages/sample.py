@@ -2,37 +2,60 @@
 
 import random
 from collections.abc import Mapping
-from typing import Any
+from struct import Struct
+from typing import Any, Final, TypeAlias
 
 from tailrace.errors import CommandError
-from tailrace.mongod.language.aggregation.rows import PAUSE, Row, Rows, paced
+from tailrace.mongod.language.aggregation.memory.budget import ROW_OVERHEAD
+from tailrace.mongod.language.aggregation.memory.runs import Keyed
+from tailrace.mongod.language.aggregation.memory.sorter import Codec, Sorter
+from tailrace.mongod.language.aggregation.rows import PAUSE, Row, Rows, pack, unpack
 from tailrace.mongod.language.aggregation.scope import StageScope
 from tailrace.mongod.language.aggregation.stage import Stage
+from tailrace.mongod.language.aggregation.stages.sort import refused
 from tailrace.query.expressions.numbers.number_types import to_double
 from tailrace.query.expressions.operands import is_number, type_name
 
+_KEY: Final = Struct("<d")
 
-def compile_sample(name: str, spec: Any, _scope: StageScope) -> Stage:
-    """Holds no more documents than the sample size."""
+
+def compile_sample(name: str, spec: Any, scope: StageScope) -> Stage:
+    """The first documents in the order of random keys; not many more are held."""
     size = _checked_size(name, spec)
+    memory = scope.memory
 
     def run(rows: Rows) -> Rows:
-        chosen: list[Row] = []
-        seen = 0
-        for row in rows:
-            if row is PAUSE:
-                yield row
-                continue
-            seen += 1
-            if len(chosen) < size:
-                chosen.append(row)
-            elif (place := random.randrange(seen)) < size:
-                # Every document so far has the same probability of being in the sample.
-                chosen[place] = row
-        random.shuffle(chosen)
-        yield from paced(chosen)
+        limit = memory.limits.sort
+        sorter = Sorter(memory, limit, _CODEC, lambda: refused(limit), most=size)
+        try:
+            for row in rows:
+                if row is PAUSE:
+                    yield row
+                    continue
+                key = random.random()
+                if size and sorter.add(key, (key, row)):
+                    yield from sorter.spill()
+            for drawn in sorter.items():
+                yield drawn if drawn is PAUSE else drawn[1]
+        finally:
+            sorter.close()
 
     return run
+
+
+_Drawn: TypeAlias = tuple[float, Row]
+
+
+def _unpacked(record: bytes) -> Keyed[_Drawn]:
+    key = _KEY.unpack_from(record)[0]
+    return key, (key, unpack(record[_KEY.size :]))
+
+
+_CODEC: Final[Codec[_Drawn]] = Codec(
+    lambda drawn: len(drawn[1].stored) + ROW_OVERHEAD,
+    lambda drawn: _KEY.pack(drawn[0]) + pack(drawn[1]),
+    _unpacked,
+)
 
 
 def _checked_size(name: str, spec: Any) -> int:

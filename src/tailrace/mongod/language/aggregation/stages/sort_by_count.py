@@ -19,7 +19,7 @@ def compile_sort_by_count(_name: str, spec: Any, scope: StageScope) -> Stage:
     """A `$group` by the expression and a `$sort` by its count."""
     _check(spec)
     group = group_stage(scope.parse(spec), {"count": parse_accumulator("$sum", 1, scope)}, scope)
-    sort = sort_stage(compile_sort({"count": -1}), scope.wanted)
+    sort = sort_stage(compile_sort({"count": -1}), scope.memory, scope.wanted)
 
     def run(rows: Rows) -> Rows:
         return sort(group(rows))

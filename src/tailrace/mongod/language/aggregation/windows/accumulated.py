@@ -1,7 +1,7 @@
 """Accumulators over windows, and the two covariances, which exist only for windows."""
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NoReturn
 
 from tailrace.mongod.language.aggregation.accumulators import (
     ACCUMULATORS,
@@ -37,9 +37,9 @@ def over_windows(call: WindowCall, accumulator: Accumulator) -> WindowFunction:
     bounds = parse_bounds(call)
     env = call.scope.environment({})
 
-    def values(partition: Partition) -> list[Any]:
+    def values(partition: Partition) -> Iterator[Any]:
+        # One by one: the arrays of a `$push` may be much larger than the partition together.
         arguments = partition.evaluate(accumulator.argument)
-        results: list[Any] = []
         state: State = accumulator.start(env)
         first = end = 0
         result: Any = MISSING
@@ -56,8 +56,7 @@ def over_windows(call: WindowCall, accumulator: Accumulator) -> WindowFunction:
                     result = None
                 elif bounds.moves:
                     result = _narrowed(call.name, result, arguments[first:end])
-            results.append(result)
-        return results
+            yield result
 
     return values
 
@@ -81,16 +80,23 @@ class _Covariance:
         self._count = 0
         self._mean_x = self._mean_y = self._moment = 0.0
 
-    def add(self, value: tuple[Any, Any]) -> None:
+    def add(self, value: tuple[Any, Any]) -> int:
         """Add a pair; ignored unless both values are numbers."""
         if not (is_number(value[0]) and is_number(value[1])):
-            return
+            return 0
         x, y = (to_double(number) for number in value)
         self._count += 1
         delta = x - self._mean_x
         self._mean_x += delta / self._count
         self._mean_y += (y - self._mean_y) / self._count
         self._moment += delta * (y - self._mean_y)
+        return 0
+
+    def partial(self) -> NoReturn:
+        raise NotImplementedError("only the states of groups are stored")
+
+    def merge(self, partial: Any) -> NoReturn:
+        raise NotImplementedError("only the states of groups are stored")
 
     def result(self) -> float | None:
         """The covariance; null with too few pairs."""

@@ -1,6 +1,6 @@
 """The type of a window function, and the arguments for its compilation."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -11,7 +11,7 @@ from tailrace.mongod.language.aggregation.windows.partition import Partition
 from tailrace.query.expressions.operands import type_name
 from tailrace.query.sorting import Ordering
 
-WindowFunction: TypeAlias = Callable[[Partition], list[Any]]
+WindowFunction: TypeAlias = Callable[[Partition], Iterable[Any]]
 """From a partition to a value for each of its documents"""
 
 

@@ -1,20 +1,29 @@
 """The input of a window function: the documents with one value of ``partitionBy``, sorted by ``sortBy``."""
 
+from collections.abc import Iterator
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 from tailrace.mongod.language.aggregation.rows import Document
 from tailrace.mongod.language.aggregation.scope import StageScope
-from tailrace.query.expressions import Environment, Expression
+from tailrace.query.expressions import Expression
 from tailrace.query.expressions.field_path import walk
 from tailrace.query.missing import MISSING
 from tailrace.query.sorting import Ordering
 
 
+class Documents(Protocol):
+    """The documents of a partition; they may be in a file."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[Document]: ...
+
+
 class Partition:
     """The sorted documents of a partition, with cached values."""
 
-    def __init__(self, documents: list[Document], ordering: Ordering | None, scope: StageScope) -> None:
+    def __init__(self, documents: Documents, ordering: Ordering | None, scope: StageScope) -> None:
         self.documents = documents
         self._ordering = ordering
         self._scope = scope
@@ -22,13 +31,10 @@ class Partition:
     def __len__(self) -> int:
         return len(self.documents)
 
-    @cached_property
-    def _environments(self) -> list[Environment]:
-        return [self._scope.environment(document) for document in self.documents]
-
     def evaluate(self, expression: Expression) -> list[Any]:
         """An expression's value for each document."""
-        return [expression(env) for env in self._environments]
+        environment = self._scope.environment
+        return [expression(environment(document)) for document in self.documents]
 
     @cached_property
     def sort_values(self) -> list[Any]:

@@ -47,6 +47,9 @@ from tailrace.mongod.wire import MAX_MESSAGE_SIZE, negotiate
 from tailrace.mongod.wire.compression import OFFERED
 
 MAX_WRITE_BATCH_SIZE: Final = 100_000
+_LEAST_REPETITION_MS: Final = 500
+"""The shortest time between replies that are sent without a request and have no news; a driver's monitor asks
+for seconds."""
 _LEGACY_NAMES: Final = frozenset({"isMaster", "ismaster"})
 
 
@@ -61,6 +64,8 @@ async def run(context: Context) -> Reply:
     if metadata is not None:
         context.client.set_metadata(metadata)
     if known is not None and max_await_ms is not None:
+        if context.is_repetition:
+            max_await_ms = max(max_await_ms, _LEAST_REPETITION_MS)
         await _wait_for_news(replication, known, max_await_ms)
         if replication.is_shutting_down:
             raise CommandError(ErrorCode.ShutdownInProgress, "the server is shutting down")

@@ -18,6 +18,9 @@ class Run:
     documents: int = 0
     """Documents that were read, without those that the index ruled out."""
     matched: int = 0
+    matched_bytes: int = 0
+    """What the documents that matched count in memory."""
+    may_use_disk: bool = True
     is_exhausted: bool = True
     """Whether everything was read, because nothing limited it."""
     milliseconds: int = 0
@@ -86,7 +89,10 @@ def _own(
             return returned, below.works, below.is_eof, extra
         case "SORT":
             returned = min(below.returned, stage.fields.get("limitAmount", below.returned))
-            extra = {"totalDataSizeSorted": 0, "usedDisk": False, "spills": 0}
+            spills = 0
+            if run.may_use_disk and "limitAmount" not in stage.fields:
+                spills = run.matched_bytes // max(1, stage.fields["memLimit"])
+            extra = {"totalDataSizeSorted": 0, "usedDisk": spills > 0, "spills": spills}
             return returned, below.works + returned + 1, True, extra
         case "SKIP":
             return max(0, below.returned - stage.fields["skipAmount"]), below.works, below.is_eof, {}

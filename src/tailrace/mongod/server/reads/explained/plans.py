@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
+from tailrace.mongod.language.aggregation.memory.budget import DEFAULT_LIMIT
 from tailrace.mongod.server.dispatch.kinds import is_true
 from tailrace.mongod.server.emulation.release import EXPRESS_PLANS, Release
 from tailrace.mongod.server.reads.access.access_paths import AccessPath, BucketScan, IdLookup, IndexScan
@@ -14,8 +15,6 @@ from tailrace.mongod.store.catalog import Index
 from tailrace.mongod.store.reader import Reader
 from tailrace.query.collation import Collation
 from tailrace.query.expressions.operands import is_number
-
-_SORT_MEMORY: Final = 104_857_600
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,6 +161,7 @@ def find_plan(
     needs_sort: bool,
     keeps_limit: bool = True,
     is_write: bool = False,
+    sort_memory: int = DEFAULT_LIMIT,
 ) -> Stage:
     """The stages of a find; a write of one document has no stage for its limit, unless it sorts."""
     kind = _projection_kind(request.projection) if request.projection else None
@@ -188,7 +188,7 @@ def find_plan(
         # A projection that keeps the sorted fields makes what is sorted smaller.
         if projection is not None and not request.limit and _keeps(request.projection, request.sort):
             stage, projection = Stage(*projection, source=stage), None
-        fields: dict[str, Any] = {"sortPattern": request.sort, "memLimit": _SORT_MEMORY}
+        fields: dict[str, Any] = {"sortPattern": request.sort, "memLimit": sort_memory}
         if request.limit:
             fields["limitAmount"] = request.skip + request.limit
         fields["type"] = "default" if is_write else "simple"

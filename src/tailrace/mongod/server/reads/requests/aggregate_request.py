@@ -81,6 +81,8 @@ class AggregateRequest:
     let: dict[str, Any] | None = None
     collection_uuid: bytes | None = None
     raw_data: bool = False
+    allow_disk_use: bool | None = None
+    """None: the server parameter `allowDiskUseByDefault` decides."""
 
     @classmethod
     def parse(cls, arguments: Arguments, *, is_explained: bool = False) -> "AggregateRequest":
@@ -110,6 +112,7 @@ class AggregateRequest:
             let=arguments.document("let", None),
             collection_uuid=collection_uuid(arguments),
             raw_data=arguments.boolean("rawData", False),
+            allow_disk_use=arguments.boolean("allowDiskUse", None),
         )
         check_hint(request.hint)
         if not has_cursor and not explain:

@@ -70,6 +70,8 @@ class FindRequest:
     let: dict[str, Any] | None = None
     collection_uuid: bytes | None = None
     raw_data: bool = False
+    allow_disk_use: bool | None = None
+    """None: the server parameter `allowDiskUseByDefault` decides."""
 
     @classmethod
     def parse(cls, arguments: Arguments) -> "FindRequest":
@@ -94,6 +96,7 @@ class FindRequest:
             let=arguments.document("let", None),
             collection_uuid=collection_uuid(arguments),
             raw_data=arguments.boolean("rawData", False),
+            allow_disk_use=arguments.boolean("allowDiskUse", None),
         )
         if arguments.has("ntoreturn"):
             reason = "the ntoreturn find command parameter is not supported when FCV >= 5.1"
