@@ -121,9 +121,9 @@ class Node(ABC):
             self.counters,
             log,
             max_connections=options.max_connections,
-            tls=options.tls,
             message_bytes=self.parameters[MESSAGE_MEMORY],
             stalled_seconds=self.parameters[MESSAGE_TIMEOUT],
+            tls=options.tls,
         )
         self._add_reapers()
         self.parameters.on_change.append(self._set_verbosity)
