@@ -588,6 +588,34 @@ class TestTheLog:
 
         run(tmp_path, scenario)
 
+    @pytest.mark.parametrize("writes", [True, False], ids=["with changes", "without changes"])
+    @pytest.mark.parametrize("end", ["commit", "prepare", "abort"])
+    def test_each_end_is_final(self, tmp_path: Path, end: str, writes: bool) -> None:
+        async def scenario(store: Store) -> None:
+            collection = await make(store)
+            transaction = TransactionUnit(store)
+            assert not transaction.is_over
+            assert not transaction.has_changes
+            if writes:
+                await transaction.write(add(id=1))
+                assert transaction.has_changes
+            if end == "commit":
+                await transaction.commit(LSID, 1)
+            elif end == "prepare":
+                prepared = await transaction.prepare(LSID, 1)
+            else:
+                transaction.abort()
+            assert transaction.is_over
+            await transaction.wait_ended(None)
+            transaction.abort()
+            if end == "prepare":
+                await prepared.commit(store.last_committed)
+            with store.snapshot() as snapshot:
+                assert ids(snapshot, collection) == ([1] if writes and end != "abort" else [])
+            assert not await store.write(lambda unit: bool(unit.locks))
+
+        run(tmp_path, scenario)
+
 
 class TestTheCatalog:
     def test_a_collection_with_an_index_created_in_a_transaction(self, tmp_path: Path) -> None:
