@@ -115,7 +115,7 @@ class Runner:
             chosen = within(self._seconds, reaching, self._reach.seconds, own)
             failure = self._in_forks(mutation, chosen)
             if failure is _UNCHANGED:
-                failure = self._in_processes(mutation, chosen)
+                failure = self._in_processes(chosen)
             if failure is not None:
                 return Outcome(mutation, True, failure)
             if mutation.at_import:
@@ -160,7 +160,7 @@ class Runner:
     def _limit(self, tests: list[str]) -> float:
         return _TEST_SECONDS + 5 * max(self._reach.seconds[test] for test in tests)
 
-    def _in_processes(self, mutation: Mutation, chosen: list[str]) -> str | None:
+    def _in_processes(self, chosen: list[str]) -> str | None:
         for tests in batches(chosen):
             left = tests
             while left and (failure := self._failure_of(left)) is not None:
