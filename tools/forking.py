@@ -144,14 +144,20 @@ def replace(path: Path, before: str, after: str) -> bool:
     """Replace the code of the functions of a file that a change of its source changes."""
     if before == after:
         return True
-    changed = dict(_pairs(compile(before, str(path), "exec"), compile(after, str(path), "exec")))
+    pairs = _pairs(compile(before, str(path), "exec"), compile(after, str(path), "exec"))
+    # Not by the codes themselves: one that has run is specialised, and no longer equal.
+    changed = {_place(old): new for old, new in pairs if old != new}
     found = False
     for function in _functions(str(path)):
-        code = changed.get(function.__code__)
+        code = changed.get(_place(function.__code__))
         if code is not None:
             function.__code__ = code
             found = True
     return found
+
+
+def _place(code: CodeType) -> tuple[object, ...]:
+    return code.co_qualname, code.co_firstlineno, code.co_code, code.co_names
 
 
 def _pairs(before: CodeType, after: CodeType) -> Iterator[tuple[CodeType, CodeType]]:
