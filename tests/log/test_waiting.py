@@ -17,6 +17,7 @@ from tailrace.events.stages.plan import Plan
 from tailrace.log.head import HeadLog
 from tailrace.log.stream import LogStream
 from tailrace.mongod.store.store import Store
+from tailrace.mongod.store.transactions.sessions import SessionWrites
 from tailrace.mongod.store.write_unit import WriteUnit
 from tests.log.written_stores import EVERYTHING, collection_of, ids
 from tests.mongod.store.opening import opened
@@ -53,6 +54,17 @@ class Log:
     def write_damaged(self, ns: str) -> None:
         """Log a delete as no server does: without the collection's UUID."""
         self._store.write_now(lambda unit: unit.log(Operation("d", ns, encode({"_id": 1}))))
+
+    def write_damaged_transaction(self, ns: str) -> None:
+        """Log a transaction one of whose operations has no UUID."""
+        inner = {"op": "d", "ns": ns, "o": {"_id": 1}}
+        session = SessionWrites(encode({"id": Binary(bytes(16), 4)}), 3)
+        command = Operation("c", "admin.$cmd", encode({"applyOps": [inner]}))
+
+        def work(unit: WriteUnit) -> None:
+            unit.log(command, session=session)
+
+        self._store.write_now(work)
 
     def stream(self, ns: str, spec: dict[str, Any] | None = None) -> LogStream:
         return LogStream(Plan.open(Scope.parse_ns(ns), spec or {}), self._head, self._head.lookups)
@@ -106,6 +118,21 @@ def test_an_entry_that_cannot_be_read_is_an_error_of_every_stream(log: Log) -> N
         log.write_damaged("shop.orders")
         for stream in streams:
             assert ids(stream) == [2]
+            with pytest.raises(CommandError) as caught:
+                stream.take(EVERYTHING, EVERYTHING)
+            assert caught.value.code == 7826901
+
+    asyncio.run(main())
+
+
+def test_a_transaction_that_cannot_be_read_wakes_every_stream_that_may_see_it(log: Log) -> None:
+    async def main() -> None:
+        streams = [log.stream("shop.orders"), log.stream("shop")]
+        waits = [asyncio.create_task(stream.wait(FOREVER)) for stream in streams]
+        await asyncio.sleep(0)
+        log.write_damaged_transaction("shop.orders")
+        assert await asyncio.gather(*waits) == [True, True]
+        for stream in streams:
             with pytest.raises(CommandError) as caught:
                 stream.take(EVERYTHING, EVERYTHING)
             assert caught.value.code == 7826901

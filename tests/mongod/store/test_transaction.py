@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import lmdb
 import pytest
 from bson import Int64, Timestamp
 
@@ -608,6 +609,9 @@ class TestTheLog:
             assert transaction.is_over
             await transaction.wait_ended(None)
             transaction.abort()
+            await store.write(lambda _: None)  # the locks are released before the next job
+            with pytest.raises(lmdb.Error):
+                transaction.record(collection, b"")  # its snapshot is closed
             if end == "prepare":
                 await prepared.commit(store.last_committed)
             with store.snapshot() as snapshot:
