@@ -17,8 +17,8 @@ LATE = Timestamp(2**31, 0)
 def is_dropped(condition: Document) -> bool:
     """Whether the condition drops a deletion by its entry.
 
-    Then its pre-image is not required, which is not there. The other branch reads an image, so that the filter
-    itself runs after images were added. It is tested on entries as well, and is false for deletions.
+    Then its pre-image is not required, which is not there. The other branch reads an image, so that the
+    filter itself runs after images were added. It is tested on entries as well, and is false for deletions.
     """
     spec = {"fullDocumentBeforeChange": "required", "fullDocument": "updateLookup"}
     pipeline = [{"$match": {"$or": [condition, {"fullDocument.x": 7}]}}]
