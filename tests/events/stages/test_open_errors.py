@@ -116,3 +116,23 @@ def test_a_repeated_option_is_refused() -> None:
     with pytest.raises(CommandError) as raised:
         Plan.open(Scope.parse_ns("shop"), spec)
     assert raised.value.code == 40413
+
+
+@pytest.mark.parametrize(
+    ("stage", "code"),
+    [
+        ({"$match": {"a": {"$nope": 1}}}, 2),
+        ({"$project": {"a": 1, "b": 0}}, 31254),
+        ({"$set": {"a": {"$nope": 1}}}, 168),
+        ({"$set": {"a": {"$divide": [1, 0]}}}, 2),
+        ({"$set": {"a": "$$nope"}}, 17276),
+        ({"$unset": 5}, 31002),
+        ({"$replaceWith": {"$nope": 1}}, 168),
+        ({"$redact": {"$nope": 1}}, 168),
+    ],
+)
+def test_stages_with_errors_are_refused_before_anything_is_read(stage: dict[str, Any], code: int) -> None:
+    for pipeline in ([stage], [{"$unset": "zz"}, stage]):
+        with pytest.raises(CommandError) as raised:
+            Plan.open(Scope.parse_ns("shop.orders"), {}, pipeline)
+        assert raised.value.code == code
