@@ -29,7 +29,8 @@ RECORDED: Final = (
         ("tests/" + name,)
         for name in ("bson", "query", "events", "log", "lake", "pipeline", "sources", "client")
     ),
-    ("tests/cli/test_token_command.py", "tests/cli/test_replay_command.py"),
+    tuple(f"tests/cli/test_{name}_command.py" for name in ("token", "replay", "check")),
+    ("tests/mongod/cluster/test_cluster_history.py", "tests/mongod/cluster/test_cluster_transactions.py"),
     # Examples in docstrings.
     tuple(
         "src/tailrace/" + name
