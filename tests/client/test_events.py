@@ -103,3 +103,17 @@ def test_a_stream_can_resume_after_a_split_event(server: ReplicaSet, large: Even
         server.client().large.events.delete_one({"_id": 1})
         with watch(events, SPLIT, merge_fragments=True, resume_after=token, **IMAGES) as stream:
             assert next(stream)["operationType"] == "delete"
+
+
+def test_descriptions_have_what_an_event_has() -> None:
+    assert UpdateDescription.of(None) is None
+    assert UpdateDescription.of({}) == UpdateDescription({}, (), (), None)
+    truncated = [{"field": "a", "newSize": 1}]
+    full = {
+        "updatedFields": {"a": 1},
+        "removedFields": ["b"],
+        "truncatedArrays": truncated,
+        "disambiguatedPaths": {"c.0": ["c", "0"]},
+    }
+    found = UpdateDescription.of(full)
+    assert found == UpdateDescription({"a": 1}, ("b",), tuple(truncated), {"c.0": ["c", "0"]})
