@@ -1,7 +1,9 @@
 """Compaction, retention and vacuum, while others read and write."""
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -166,3 +168,23 @@ def test_files_are_deleted_after_their_grace_period(table: HistoryTable) -> None
     assert vacuum(table, now=moment + 86_401) == 1
     assert vacuum(table, now=moment + 10**6) == 1
     assert [path.exists() for path in [*abandoned, *others, damaged]] == [False, False, True, True, True]
+
+
+def test_only_removed_rows_are_changes_for_readers_of_the_table(table: HistoryTable) -> None:
+    def last_commit() -> list[dict[str, Any]]:
+        text = (table.path / "_delta_log" / f"{table.version:020d}.json").read_text()
+        actions = [json.loads(line) for line in text.splitlines()]
+        return [action[name] for action in actions for name in ("add", "remove") if name in action]
+
+    assert compact(table, min_files=3) == 20
+    merged = last_commit()
+    assert len(merged) == 21
+    assert not any(action["dataChange"] for action in merged)
+
+
+def test_removed_rows_are_changes(table: HistoryTable) -> None:
+    assert retain(table, max_bytes=0) == 19
+    text = (table.path / "_delta_log" / f"{table.version:020d}.json").read_text()
+    removed = [action["remove"] for line in text.splitlines() if "remove" in (action := json.loads(line))]
+    assert len(removed) == 19
+    assert all(action["dataChange"] for action in removed)

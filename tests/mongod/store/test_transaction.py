@@ -621,6 +621,38 @@ class TestTheLog:
         run(tmp_path, scenario)
 
 
+class TestIndexesOfArrays:
+    @pytest.mark.parametrize("in_transaction", [True, False])
+    def test_an_index_is_multikey_once_a_document_has_several_keys(
+        self, tmp_path: Path, in_transaction: bool
+    ) -> None:
+        async def scenario(store: Store) -> None:
+            collection = await make(store, TAGS)
+            index = collection.indexes[1]
+            await fill(store, collection, bson(id=1, tags=["a"]), bson(id=2, tags="b"), bson(id=3, tags=[]))
+
+            async def write(work: Callable[[UnitOfWork], Any]) -> tuple[bool, bool]:
+                """Whether the index is multikey for this write, and for others."""
+                if in_transaction:
+                    transaction = TransactionUnit(store)
+                    await transaction.write(work)
+                    own = transaction.is_multikey(index)
+                    await transaction.commit(LSID, next(numbers))
+                else:
+                    own = await store.write(lambda unit: (work(unit), unit.is_multikey(index))[1])
+                with store.snapshot() as snapshot:
+                    return own, snapshot.is_multikey(index)
+
+            numbers = iter(range(1, 9))
+            assert await write(set_field(1, tags=["c"])) == (False, False)
+            assert await write(set_field(2, tags="c")) == (False, False)
+            assert await write(add(id=4, tags="d")) == (False, False)
+            assert await write(set_field(3, tags=["x", "y"])) == (True, True)
+            assert await write(set_field(3, tags="x")) == (True, True)
+
+        run(tmp_path, scenario)
+
+
 class TestTheCatalog:
     def test_a_collection_with_an_index_created_in_a_transaction(self, tmp_path: Path) -> None:
         async def scenario(store: Store) -> None:
