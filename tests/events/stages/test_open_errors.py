@@ -136,3 +136,16 @@ def test_stages_with_errors_are_refused_before_anything_is_read(stage: dict[str,
         with pytest.raises(CommandError) as raised:
             Plan.open(Scope.parse_ns("shop.orders"), {}, pipeline)
         assert raised.value.code == code
+
+
+def test_fill_is_allowed_with_values_alone() -> None:
+    fill = {"$fill": {"output": {"a": {"value": 5}, "ns": {"value": 6}, "b.c": {"value": "$operationType"}}}}
+    (event,) = stream([insert(1, 1)], pipeline=[fill])
+    assert (event["a"], event["ns"], event["b"]) == (5, {"db": "shop", "coll": "orders"}, {"c": "insert"})
+    for spec in ({}, 5, {"output": 5}, {"output": {"a": 5}}, {"output": {"a": {"method": "locf"}}}):
+        assert open_code({}, [{"$fill": spec}]) == 20
+    for output in (
+        {"a": {"value": 1}, "b": {"method": "locf"}},
+        {"a": {"method": "locf"}, "b": {"value": 1}},
+    ):
+        assert open_code({}, [{"$fill": {"output": output}}]) == 20
