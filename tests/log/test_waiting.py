@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -77,8 +77,8 @@ class Log:
         self._store.write_now(lambda unit: unit.create_collection(database, name))
 
     def rename(self, source: str, target: str) -> None:
-        names = [tuple(ns.split(".")) for ns in (source, target)]
-        self._store.write_now(partial(rename_collection, source=names[0], target=names[1]))
+        (database, _, old), (other, _, new) = source.partition("."), target.partition(".")
+        self._store.write_now(partial(rename_collection, source=(database, old), target=(other, new)))
 
     def stream(self, ns: str, spec: dict[str, Any] | None = None) -> LogStream:
         return LogStream(Plan.open(Scope.parse_ns(ns), spec or {}), self._head, self._head.lookups)
@@ -158,11 +158,12 @@ def test_changes_of_the_catalog_wake_the_streams_that_show_them(log: Log) -> Non
     async def main() -> None:
         log.create_collection("shop.items")
         log.create_view("shop", "first")
-        for change, woken in (
+        changes: list[tuple[Callable[[], None], list[str]]] = [
             (lambda: log.create_view("shop", "seen"), ["shop"]),
             (lambda: log.create_collection("shop.made"), ["shop.made", "shop"]),
             (lambda: log.rename("shop.items", "shop.seen2"), ["shop.items", "shop.seen2", "shop"]),
-        ):
+        ]
+        for change, woken in changes:
             watched = ["shop.seen", "shop.made", "shop.items", "shop.seen2", "shop", "other", "shop.orders"]
             streams = [log.stream(ns, {"showExpandedEvents": True}) for ns in watched]
             waits = [asyncio.create_task(stream.wait(FOREVER)) for stream in streams]

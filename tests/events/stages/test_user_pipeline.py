@@ -187,8 +187,10 @@ def test_the_post_image_of_an_update_comes_before_the_namespace_up_to_release_8_
     assert names_of([], spec, release=newer)[1] == [*described, "fullDocument"]
 
 
-NOT_SHOWN = ("zz", "nsType", "stateBeforeChange", "rawUpdateDescription", "updateDescription")
-NOT_SHOWN += ("operationDescription", "documentKey", "fullDocument", "collectionUUID")
+NOT_SHOWN = (
+    *("zz", "nsType", "stateBeforeChange", "rawUpdateDescription", "updateDescription"),
+    *("operationDescription", "documentKey", "fullDocument", "collectionUUID"),
+)
 LAST = ["zz", "nsType"]
 
 

@@ -305,7 +305,7 @@ def test_expiries_that_are_refused(store: Store) -> None:
     for seconds in (-1, MAX_SECONDS + 1, Decimal128("-1"), "1", True):
         assert refused(store, on({"a": 1}, expireAfterSeconds=seconds)) == 67
     assert refused(store, on({"a": 1, "b": 1}, expireAfterSeconds=1)) == 67
-    capped = {"capped": True, "size": 4096}
+    capped: Document = {"capped": True, "size": 4096}
     assert created(store, on({"a": 1}, expireAfterSeconds=1), **capped)
     assert (
         refused(store, on({"a": 1}, expireAfterSeconds=1), rules=CatalogRules(ttl_on_capped=False), **capped)

@@ -595,11 +595,10 @@ class TestTheLog:
         async def scenario(store: Store) -> None:
             collection = await make(store)
             transaction = TransactionUnit(store)
-            assert not transaction.is_over
-            assert not transaction.has_changes
+            assert [transaction.is_over, transaction.has_changes] == [False, False]
             if writes:
                 await transaction.write(add(id=1))
-                assert transaction.has_changes
+            assert [transaction.is_over, transaction.has_changes] == [False, writes]
             if end == "commit":
                 await transaction.commit(LSID, 1)
             elif end == "prepare":
@@ -745,7 +744,7 @@ def found(unit: UnitOfWork, number: int) -> tuple[Collection, bytes, dict[str, A
     return collection, record[0], documents.decode(record[1])
 
 
-def set_field(number: int, **fields: int) -> Callable[[UnitOfWork], None]:
+def set_field(number: int, **fields: Any) -> Callable[[UnitOfWork], None]:
     """A statement that sets fields of a document of `shop.c`."""
 
     def work(unit: UnitOfWork) -> None:

@@ -11,7 +11,7 @@ from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.validation import Validation
 from tailrace.mongod.store.write_unit import WriteUnit
 
-CLUSTERED = {"clusteredIndex": {"v": 2, "key": {"_id": 1}, "name": "_id_", "unique": True}}
+CLUSTERED: dict[str, Any] = {"clusteredIndex": {"v": 2, "key": {"_id": 1}, "name": "_id_", "unique": True}}
 A = {"v": 2, "key": {"a": 1}, "name": "a_1"}
 Damage = Callable[[WriteUnit, Collection], None]
 
