@@ -9,6 +9,7 @@ from bson import Decimal128, Int64
 
 from tailrace.errors import CommandError
 from tailrace.mongod.store.catalog_rules import CatalogRules
+from tailrace.mongod.store.ddl.collection_options import check_validation_modes
 from tailrace.mongod.store.ddl.create import create_collection
 from tailrace.mongod.store.store import Store
 from tests.mongod.store.opening import opened
@@ -159,6 +160,16 @@ def test_stored_options(store: Store, options: Document, stored: Document) -> No
     assert found == stored
     assert list(found) == list(stored)
     assert all(type(value) is type(found[option]) for option, value in stored.items())
+
+
+def test_levels_and_actions_are_checked_before_anything_else() -> None:
+    check_validation_modes({})
+    check_validation_modes({"validationLevel": "moderate", "validationAction": "errorAndLog", "size": -1})
+    check_validation_modes({"validationLevel": None, "validationAction": None})
+    for options in ({"validationLevel": "nope"}, {"validationAction": "nope"}):
+        with pytest.raises(CommandError) as caught:
+            check_validation_modes(options)
+        assert caught.value.code == 2
 
 
 def test_the_id_index_has_the_version_and_collation_of_its_option(store: Store) -> None:

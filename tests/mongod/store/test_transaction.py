@@ -687,6 +687,37 @@ class TestTheCatalog:
 
         run(tmp_path, scenario)
 
+    def test_an_index_on_a_collection_that_was_emptied_again(self, tmp_path: Path) -> None:
+        async def scenario(store: Store) -> None:
+            transaction = TransactionUnit(store)
+
+            def fill_and_empty(unit: UnitOfWork) -> Collection:
+                made = unit.create_collection("shop", "c")
+                key = unit.insert(made, bson(id=1, u=1))
+                unit.delete(made, key, bson(id=1, u=1))
+                return unit.add_index(made, UNIQUE)
+
+            made = await transaction.write(fill_and_empty)
+            await transaction.write(lambda unit: unit.insert(made, bson(id=2, u=1)))
+            index = made.indexes[1]
+            assert [key for key, _ in transaction.index_records(made, index, b"", b"\xff")]
+            with pytest.raises(CommandError) as error:
+                await transaction.write(lambda unit: unit.insert(made, bson(id=3, u=1)))
+            assert code_of(error) == 11000
+            await transaction.write(lambda unit: unit.insert(made, bson(id=4, u=4)))
+            with pytest.raises(CommandError) as error:
+                await transaction.write(lambda unit: unit.add_index(made, TAGS))
+            assert code_of(error) == 263
+            await transaction.commit(LSID, 1)
+            with store.snapshot() as snapshot:
+                found = snapshot.catalog.collection("shop.c")
+                assert found is not None
+                assert ids(snapshot, found) == [2, 4]
+                listed = snapshot.index_records(found, found.indexes[1], b"", b"\xff")
+                assert [documents.decode(raw)["_id"] for _, raw in listed] == [2, 4]
+
+        run(tmp_path, scenario)
+
     def test_two_transactions_create_a_collection_of_one_name(self, tmp_path: Path) -> None:
         async def scenario(store: Store) -> None:
             first, second = TransactionUnit(store), TransactionUnit(store)
