@@ -6,7 +6,7 @@ import pytest
 from bson import Binary, Int64, Regex, Timestamp
 
 from tailrace.errors import CommandError
-from tests.events.stages.streams import delete, entry, stream, types, update
+from tests.events.stages.streams import code_of, delete, entry, stream, types, update
 
 Document = dict[str, Any]
 DELETE = delete(1, 5)
@@ -234,3 +234,12 @@ def test_conditions_on_the_key_of_an_insertion(condition: Document, is_shown: bo
     oplog = [entry(1, "i", {"_id": 5, "s": 2, "t": 3}, o2={"_id": 5, "s": 2})]
     found = stream(oplog, {"fullDocument": "required"}, [{"$match": condition}])
     assert types(found) == (["insert"] if is_shown else [])
+
+
+def test_a_filter_after_redact_is_tested_on_entries_only_if_types_are_not_filtered() -> None:
+    spec = {"fullDocumentBeforeChange": "required"}
+    match: Document = {"$match": {"lsid.id": {"$elemMatch": {"k": 1}}}}
+    redacted: list[Document] = [{"$redact": "$$KEEP"}, match]
+    assert stream([DELETE], spec, [match]) == []
+    assert code_of([DELETE], spec, redacted) == 47
+    assert stream([DELETE], {**spec, "showExpandedEvents": True}, redacted) == []

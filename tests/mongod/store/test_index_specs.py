@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from bson import Decimal128, Regex
 
+from tailrace.bson import documents
 from tailrace.errors import CommandError
 from tailrace.mongod.store.catalog_rules import CatalogRules
 from tailrace.mongod.store.ddl.create import create_collection
@@ -509,6 +510,30 @@ def test_an_index_beside_another(store: Store, second: Document, code: int | Non
         with pytest.raises(CommandError) as caught:
             store.write_now(lambda unit: create_indexes(unit, "shop", name, [second]))
         assert caught.value.code == code
+
+
+def test_indexes_of_a_collection_with_documents(store: Store) -> None:
+    name = f"c{next(_names)}"
+
+    def fill(unit: WriteUnit) -> None:
+        collection = create_collection(unit, "shop", name, {})
+        for n in range(4):
+            unit.insert(collection, documents.encode({"_id": n, "a": n, "b": n // 2}))
+
+    store.write_now(fill)
+    specs = [on({"a": 1}), on({"b": 1}, name="b")]
+    built = store.write_now(lambda unit: create_indexes(unit, "shop", name, specs))
+    assert (built.before, built.after, built.created_collection, built.some_exist) == (1, 3, False, False)
+    assert built.failure is None
+    more = [*specs, on({"a": 1, "b": 1}, name="ab"), on({"b": -1}, name="unique", unique=True)]
+    failed = store.write_now(lambda unit: create_indexes(unit, "shop", name, more))
+    assert (failed.before, failed.after, failed.created_collection, failed.some_exist) == (3, 3, False, True)
+    assert failed.failure is not None
+    assert failed.failure.code == 11000
+    none = store.write_now(lambda unit: create_indexes(unit, "shop", name, specs))
+    assert (none.before, none.after, none.created_collection, none.some_exist) == (3, 3, False, True)
+    new = store.write_now(lambda unit: create_indexes(unit, "shop", name + "x", specs))
+    assert (new.before, new.after, new.created_collection, new.some_exist) == (1, 3, True, False)
 
 
 def test_a_collection_has_at_most_64_indexes(store: Store) -> None:
