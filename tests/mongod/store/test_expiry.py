@@ -224,7 +224,7 @@ def test_buckets_expire_with_their_last_measurement(store: Store) -> None:
         {"_id": ObjectId((4).to_bytes(4, "big") + bytes(8))},
         bucket(90_000, DatetimeMS(95_000)),
         bucket(91_000, DatetimeMS(95_000)),
-        # After the first bucket that began later than the threshold no other is looked at.
+        # After the first bucket that began later than the threshold no other is checked.
         bucket(92_000, DatetimeMS(1)),
     ]
     insert(store, collection, *buckets)
