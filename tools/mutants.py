@@ -4,16 +4,17 @@
 
     make mutants [SEED=1] [COUNT=60] [ONLY=log] [RECORD=1]
 
-The first run records which tests reach which lines, into `.mutants/`; `RECORD=1` does it again. Each mutation is
-applied to a copy of the tree. The tests that reach it run, the quickest first, until one fails or their time is used
-up; a failed test counts if it fails again alone. If no recorded test reaches it, folders of tests run: first that of
-the package, then those of the packages that use it. A test that takes much too long counts as failed. Survivors are
-printed with their place and the rule that ended them: read each one, because a mutation may be equivalent, or change
-only speed or the text of a message.
+The first run records which tests reach which blocks, into `.mutants/`; `RECORD=1` does it again. Each mutation is
+applied to a copy of the tree. The tests that reach it run, those of its package first, until one fails or their time is used
+up; a failed test counts if it fails again alone, and passes without the mutation. If no recorded test reaches it,
+folders of tests run: first that of the package, then those of the packages that use it. A test that takes much too
+long counts as failed. Survivors are printed with their place and the rule that ended them: read each one, because a
+mutation may be equivalent, or change only speed or the text of a message.
 """
 
 import argparse
 import json
+import os
 import random
 import shutil
 import subprocess
@@ -24,10 +25,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 
 from tools.mutations import ROOT, SOURCE, Mutation, mutations
-from tools.reach import Reach, environment, is_recorded, record, within
+from tools.reach import RECORDED, Reach, environment, is_recorded, record, within
 from tools.reach_plugin import FAILED
 
 _STREAMS: Final = (
@@ -60,7 +61,8 @@ ROUNDS: Final = {
 """For each package the folders of tests that run if no recorded test reaches a line, round by round"""
 _ROUND_SECONDS: Final = 600
 _OUT_OF_TIME: Final = f"not done after {_ROUND_SECONDS} s"
-_TEST_SECONDS: Final = 30
+_UNCHANGED: Final = "the change is not in a function"
+_TEST_SECONDS: Final = 15
 _LONG_TEST_SECONDS: Final = 120
 _FILES_AT_ONCE: Final = 12
 _COPIED: Final = (
@@ -100,6 +102,8 @@ class Runner:
         self._folder = folder
         self._reach = reach
         self._seconds = seconds
+        self._forks = Forks(folder)
+        self._sound: dict[str, bool] = {}
 
     def run(self, mutation: Mutation) -> Outcome:
         mutation.apply(self._folder)
@@ -107,37 +111,70 @@ class Runner:
             reaching = self._reach.tests(mutation)
             if not reaching:
                 return self._unreached(mutation)
-            outcome = self._reached(mutation, reaching)
-            if outcome.noticed or not mutation.at_import:
-                return outcome
-            # A test may read a constant and run no function of the module.
-            failure = self._failure(list(ROUNDS[package_of(mutation)][0]), _LONG_TEST_SECONDS)
-            if failure in (None, _OUT_OF_TIME):
-                return outcome
-            return Outcome(mutation, True, f"the package's own folder: {failure}")
+            own = ROUNDS[package_of(mutation)][0]
+            chosen = within(self._seconds, reaching, self._reach.seconds, own)
+            failure = self._in_forks(mutation, chosen)
+            if failure is _UNCHANGED:
+                failure = self._in_processes(chosen)
+            if failure is not None:
+                return Outcome(mutation, True, failure)
+            if mutation.at_import:
+                # A test may read a constant and run no function of the module.
+                failure = self._failure(list(own), _LONG_TEST_SECONDS)
+                if failure not in (None, _OUT_OF_TIME):
+                    return Outcome(mutation, True, f"the package's own folder: {failure}")
+            if len(chosen) == len(reaching):
+                return Outcome(mutation, False, f"all {len(chosen)} tests that reach it passed")
+            text = (
+                f"{len(chosen)} of {len(reaching)} tests that reach it passed, and had {self._seconds:.0f} s"
+            )
+            return Outcome(mutation, False, text)
         finally:
             mutation.undo(self._folder)
 
-    def _reached(self, mutation: Mutation, reaching: list[str]) -> Outcome:
-        chosen = within(self._seconds, reaching, self._reach.seconds)
-        for tests in batches(chosen, ROUNDS[package_of(mutation)][0]):
+    def _in_forks(self, mutation: Mutation, tests: list[str]) -> str | None:
+        """How one of the tests fails; a test that fails by chance, or in any fork, does not count."""
+        if mutation.at_import:
+            return _UNCHANGED
+        left = tests
+        while left:
+            reply = self._forks.run(mutation, left, self._limit(left))
+            if "unchanged" in reply:
+                return _UNCHANGED
+            if "failed" not in reply:
+                return None
+            failed = reply["failed"]
+            if failed not in left or self._fails_by(mutation, failed):
+                return f"{failed}: {reply['text']}"
+            left = left[left.index(failed) + 1 :]
+        return None
+
+    def _fails_by(self, mutation: Mutation, test: str) -> bool:
+        limit = self._limit([test])
+        if "failed" not in self._forks.run(mutation, [test], limit):
+            return False
+        if test not in self._sound:
+            self._sound[test] = "failed" not in self._forks.run(None, [test], limit)
+        return self._sound[test]
+
+    def _limit(self, tests: list[str]) -> float:
+        return _TEST_SECONDS + 5 * max(self._reach.seconds[test] for test in tests)
+
+    def _in_processes(self, chosen: list[str]) -> str | None:
+        for tests in batches(chosen):
             left = tests
             while left and (failure := self._failure_of(left)) is not None:
                 failed = self._failed_test()
                 if failed not in left or self._failure_of([failed]) is not None:
-                    return Outcome(mutation, True, failure)
+                    return failure
                 left = [test for test in left if test != failed]  # it fails by chance
-        if len(chosen) == len(reaching):
-            return Outcome(mutation, False, f"all {len(chosen)} tests that reach it passed")
-        text = f"{len(chosen)} of {len(reaching)} tests that reach it passed, and had {self._seconds:.0f} s"
-        return Outcome(mutation, False, text)
+        return None
 
     def _failure_of(self, tests: list[str]) -> str | None:
         (self._folder / "chosen.json").write_text(json.dumps(tests))
         (self._folder / FAILED).unlink(missing_ok=True)
-        longest = max(self._reach.seconds[test] for test in tests)
         files = dict.fromkeys(map(file_of, tests))
-        return self._failure(["--chosen", "chosen.json", *files], _TEST_SECONDS + 5 * longest)
+        return self._failure(["--chosen", "chosen.json", *files], self._limit(tests))
 
     def _failed_test(self) -> str | None:
         path = self._folder / FAILED
@@ -178,27 +215,69 @@ class Runner:
         return found[0][:200]
 
 
-def batches(tests: list[str], own: tuple[str, ...]) -> Iterator[list[str]]:
-    """The tests of one process after another: a few files, because most mutations are noticed early.
+class Forks:
+    """A process that has collected the recorded tests, and forks for each mutation (`tools/forking.py`)."""
 
-    Examples in docstrings run apart from tests, as when they were recorded; then come the package's own folders.
-    """
-    yield from filter(None, [[test for test in tests if is_example(test)]])
-    others = [test for test in tests if not is_example(test)]
-    files = sorted(dict.fromkeys(map(file_of, others)), key=lambda file: not file.startswith(own))
+    def __init__(self, folder: Path) -> None:
+        paths = [part for paths in RECORDED for part in paths if part.startswith(("src", "tests"))]
+        requests, request = os.pipe()
+        reply, replies = os.pipe()
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-s",
+            "-p",
+            "no:cacheprovider",
+            "-p",
+            "tools.forking",
+        ]
+        command += ["-m", "not slow", "--requests", str(requests), "--replies", str(replies)]
+        command += ["--whole-packages", *(f"tailrace.{name.replace('/', '.')}" for name in ROUNDS), "--"]
+        subprocess.Popen(
+            [*command, *dict.fromkeys(paths)],
+            cwd=folder,
+            env=environment(folder),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            pass_fds=(requests, replies),
+        )
+        os.close(requests)
+        os.close(replies)
+        self._requests = os.fdopen(request, "w")
+        self._replies = os.fdopen(reply)
+        self._next()
+
+    def run(self, mutation: Mutation | None, tests: list[str], limit: float) -> dict[str, Any]:
+        texts = {"path": "", "before": "", "after": ""}
+        if mutation is not None:
+            before, after = mutation.source.decode(), mutation.changed.decode()
+            texts = {"path": str(mutation.path), "before": before, "after": after}
+        print(json.dumps({**texts, "tests": tests, "limit": limit}), file=self._requests, flush=True)
+        return self._next()
+
+    def _next(self) -> dict[str, Any]:
+        line = self._replies.readline()
+        if not line:
+            raise RuntimeError(
+                "the tests could not be collected: see what pytest prints in a copy of the tree"
+            )
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+
+def batches(tests: list[str]) -> Iterator[list[str]]:
+    """The tests of one process after another: a few files, because most mutations are noticed early."""
+    files = list(dict.fromkeys(map(file_of, tests)))
     for start in range(0, len(files), _FILES_AT_ONCE):
         some = files[start : start + _FILES_AT_ONCE]
-        yield sorted(
-            (test for test in others if file_of(test) in some), key=lambda test: some.index(file_of(test))
-        )
+        yield [test for test in tests if file_of(test) in some]
 
 
 def file_of(test: str) -> str:
     return test.partition("::")[0]
-
-
-def is_example(test: str) -> bool:
-    return test.startswith("src/")
 
 
 def package_of(mutation: Mutation) -> str:
@@ -235,7 +314,7 @@ def main() -> None:
         for folder in folders:
             copy_tree(folder)
         if options.record or not is_recorded():
-            record(folders[0], ROUNDS)
+            record(folders, ROUNDS)
         runners: SimpleQueue[Runner] = SimpleQueue()
         for folder in folders:
             runners.put(Runner(folder, Reach(), options.seconds))

@@ -2,7 +2,7 @@
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.util import cache_from_source
 from pathlib import Path
 from typing import Final
@@ -20,6 +20,7 @@ class Mutation:
     """One change of one file."""
 
     path: Path
+    source: bytes = field(repr=False)
     line: int
     kind: str
     before: str
@@ -31,16 +32,20 @@ class Mutation:
     at_import: bool
     """whether the statement runs when the module is imported, not in a function"""
 
+    @property
+    def changed(self) -> bytes:
+        """The source after the change."""
+        return self.source[: self.start] + self.after.encode() + self.source[self.end :]
+
     def apply(self, folder: Path) -> None:
         """Write the changed file into a copy of the tree."""
-        self._write(folder, self.after.encode())
+        self._write(folder, self.changed)
 
     def undo(self, folder: Path) -> None:
-        self._write(folder, self.before.encode())
+        self._write(folder, self.source)
 
     def _write(self, folder: Path, text: bytes) -> None:
-        source = (ROOT / self.path).read_bytes()
-        (folder / self.path).write_bytes(source[: self.start] + text + source[self.end :])
+        (folder / self.path).write_bytes(text)
         # It may have the same size and second as the file that was compiled.
         Path(cache_from_source(str(folder / self.path))).unlink(missing_ok=True)
 
@@ -176,7 +181,9 @@ class Finder(ast.NodeVisitor):
         end = self._line_starts[node.end_lineno - 1] + node.end_col_offset
         before = self._source[start:end].decode()
         place = (self._statement, self._at_import)
-        self.found.append(Mutation(self._path, node.lineno, kind, before, after, start, end, *place))
+        self.found.append(
+            Mutation(self._path, self._source, node.lineno, kind, before, after, start, end, *place)
+        )
 
 
 def statement_lines(node: ast.stmt | ast.ExceptHandler | ast.match_case) -> range:
@@ -196,9 +203,8 @@ def mutations(package: str) -> Iterator[Mutation]:
         finder = Finder(path.relative_to(ROOT), source)
         finder.visit(ast.parse(source))
         for mutation in finder.found:
-            changed = source[: mutation.start] + mutation.after.encode() + source[mutation.end :]
             try:
-                ast.parse(changed)
+                ast.parse(mutation.changed)
             except SyntaxError:
                 continue
             yield mutation

@@ -100,7 +100,13 @@ def code_with_scope(code: bson.Code) -> bytes:
     ("text", "value"),
     [
         ("1", 1),
+        ("2147483647", 2147483647),
+        ("2147483648", bson.Int64(2147483648)),
+        ("-2147483648", -2147483648),
         ("-2147483649", bson.Int64(-2147483649)),
+        ("9223372036854775807", bson.Int64(9223372036854775807)),
+        ("-9223372036854775808", bson.Int64(-9223372036854775808)),
+        ("-9223372036854775809", -9223372036854775808.0),
         ("9223372036854775808", 9223372036854775808.0),
         ("1.5", 1.5),
         ("1e2", 100.0),
@@ -112,6 +118,10 @@ def code_with_scope(code: bson.Code) -> bytes:
         ('{"$date": 1356351330500}', bson.DatetimeMS(1356351330500)),
         ('{"$binary": "//8=", "$type": "80"}', bson.Binary(b"\xff\xff", 0x80)),
         ('{"$type": "00", "$binary": "//8="}', b"\xff\xff"),
+        ('{"$type": "5", "$binary": ""}', bson.Binary(b"", 5)),
+        ('{"$date": "2012-12-24T12:15Z"}', bson.DatetimeMS(1356351300000)),
+        ('{"$date": "2012-12-24T12:15:30,123456789Z"}', bson.DatetimeMS(1356351330123)),
+        ('{"$date": "2012-12-24T14:15:30+02"}', bson.DatetimeMS(1356351330000)),
         ('{"$scope": {}, "$code": "f"}', bson.Code("f", {})),
         ('{"$uuid": "73ffd264-44b3-4c69-90e8-e7d1dfc035d4"}',
          bson.Binary(bytes.fromhex("73ffd26444b34c6990e8e7d1dfc035d4"), 4)),
@@ -219,6 +229,8 @@ def test_regex_options_are_not_sorted() -> None:
         "13000000057800060000000203000000ffff00",  # old binary that contradicts itself
         "0e00000002610002000000ff0000",  # not UTF-8
         "0a0000000b6100616200",  # regex without an end
+        "0e000000026100020000006162" + "00",  # string that ends with another byte than NUL
+        "0c0000000261000000000000",  # string without room for its NUL
     ],
 )
 def test_invalid_bson_is_refused(hexadecimal: str) -> None:

@@ -2,14 +2,16 @@
 
 from typing import Any
 
+import bson
 import pytest
-from bson import Timestamp
+from bson import SON, Timestamp
 from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
 from pymongo.database import Database
 
 from tailrace import EventRecord, watch
 from tailrace.client.events import EventNamespace, UpdateDescription
+from tailrace.client.fragments import merged
 from tailrace.testing.replica_set import ReplicaSet
 from tests.client.shells import opened
 
@@ -103,3 +105,29 @@ def test_a_stream_can_resume_after_a_split_event(server: ReplicaSet, large: Even
         server.client().large.events.delete_one({"_id": 1})
         with watch(events, SPLIT, merge_fragments=True, resume_after=token, **IMAGES) as stream:
             assert next(stream)["operationType"] == "delete"
+
+
+def test_descriptions_have_what_an_event_has() -> None:
+    assert UpdateDescription.of(None) is None
+    assert UpdateDescription.of({}) == UpdateDescription({}, (), (), None)
+    truncated = [{"field": "a", "newSize": 1}]
+    full = {
+        "updatedFields": {"a": 1},
+        "removedFields": ["b"],
+        "truncatedArrays": truncated,
+        "disambiguatedPaths": {"c.0": ["c", "0"]},
+    }
+    found = UpdateDescription.of(full)
+    assert found == UpdateDescription({"a": 1}, ("b",), tuple(truncated), {"c.0": ["c", "0"]})
+
+
+@pytest.mark.parametrize("kind", [dict, SON, RawBSONDocument])
+def test_a_merged_event_has_the_class_of_its_fragments(kind: Any) -> None:
+    parts: list[Event] = [
+        {"_id": 1, "splitEvent": {"fragment": 1, "of": 2}, "a": 1},
+        {"_id": 2, "splitEvent": {"fragment": 2, "of": 2}, "b": 2},
+    ]
+    made = [kind(bson.encode(part)) if kind is RawBSONDocument else kind(part) for part in parts]
+    found = merged(made)
+    assert type(found) is kind
+    assert dict(found) == {"_id": 2, "a": 1, "b": 2}

@@ -1,7 +1,9 @@
 """Compaction, retention and vacuum, while others read and write."""
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -142,3 +144,47 @@ def test_a_missing_file_is_reported(table: HistoryTable) -> None:
     (table.path / table.files[4].path).unlink()
     with pytest.raises(HistoryError, match="is gone"):
         list(table.read(0))
+
+
+def test_files_are_deleted_after_their_grace_period(table: HistoryTable) -> None:
+    moment = 2_000_000_000
+    abandoned = [table.path / ".one.tmp", table.path / ".two.tmp"]
+    others = [table.path / "one.tmp", table.path / ".one.other"]
+    for number, path in enumerate([*abandoned, *others]):
+        path.write_bytes(b"")
+        os.utime(path, (moment, moment + number))
+    damaged = table.path / "damaged.parquet"
+    damaged.write_bytes(b"not a file of Parquet")
+    os.utime(damaged, (moment - 10**8, moment - 10**8))
+    writer = HistoryTable.open(table.path)
+    assert compact(writer, min_files=3) == 20
+    for path in table.path.glob("*.parquet"):
+        if path not in (damaged, table.path / writer.files[0].path):
+            os.utime(path, (moment, moment))
+    # Of temporary files, those go that are older than a day; of others, those that the table has no longer.
+    assert vacuum(table, now=moment + 3600, grace_seconds=3600) == 0
+    assert vacuum(table, now=moment + 3601, grace_seconds=3600) == 20
+    assert vacuum(table, now=moment + 86_400) == 0
+    assert vacuum(table, now=moment + 86_401) == 1
+    assert vacuum(table, now=moment + 10**6) == 1
+    assert [path.exists() for path in [*abandoned, *others, damaged]] == [False, False, True, True, True]
+
+
+def test_only_removed_rows_are_changes_for_readers_of_the_table(table: HistoryTable) -> None:
+    def last_commit() -> list[dict[str, Any]]:
+        text = (table.path / "_delta_log" / f"{table.version:020d}.json").read_text()
+        actions = [json.loads(line) for line in text.splitlines()]
+        return [action[name] for action in actions for name in ("add", "remove") if name in action]
+
+    assert compact(table, min_files=3) == 20
+    merged = last_commit()
+    assert len(merged) == 21
+    assert not any(action["dataChange"] for action in merged)
+
+
+def test_removed_rows_are_changes(table: HistoryTable) -> None:
+    assert retain(table, max_bytes=0) == 19
+    text = (table.path / "_delta_log" / f"{table.version:020d}.json").read_text()
+    removed = [action["remove"] for line in text.splitlines() if "remove" in (action := json.loads(line))]
+    assert len(removed) == 19
+    assert all(action["dataChange"] for action in removed)

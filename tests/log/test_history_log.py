@@ -160,7 +160,8 @@ def test_a_table_that_cannot_be_read_is_an_error_of_the_stream(tmp_path: Path) -
             stream = stored.stream("shop.orders", from_start=True)
             await stream.fetch()
             assert faults
-            with pytest.raises(CommandError, match="the history cannot be read"):
+            with pytest.raises(CommandError, match="the history cannot be read") as caught:
                 stream.take(1, 1)
+            assert caught.value.code == 8881103
 
     asyncio.run(main())

@@ -335,6 +335,35 @@ def test_a_shard_that_joins_again_is_shown_without_the_time_between(tmp_path: Pa
     run(tmp_path, 2, scenario)
 
 
+def test_a_shard_that_left_earlier_is_read_while_it_is_there(tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        cluster.open("old")
+        left = await cluster.insert("old", "old")
+        await cluster.insert("old", "after it left")
+        later = to_timestamp(await cluster.insert("shard0", 1))
+        cluster.log.add_former(cluster.heads["old"], cluster.stores["old"], left)
+        assert cluster.log.shards == {"shard0"}
+        assert {id(store) for store in cluster.log.stores} == {id(store) for store in cluster.stores.values()}
+        # Streams that were opened before go on; a new one cannot start before the shard left.
+        assert cluster.log.read(left - 1).items[0].ts == left
+        with pytest.raises(CommandError):
+            cluster.log.check_start(left)
+        cluster.log.check_start(left + 1)
+        assert ids(cluster.stream({"startAtOperationTime": later})) == [1]
+        # What is lost for good counts as well, whatever is lost later or earlier.
+        cluster.log.lose(left + 5)
+        cluster.log.lose(left - 5)
+        assert cluster.log.lost_through == left + 5
+        with pytest.raises(CommandError):
+            cluster.log.check_start(left + 5)
+        with pytest.raises(CommandError) as raised:
+            cluster.log.check_place(left + 4)
+        assert raised.value.code == 136
+        cluster.log.check_place(left + 5)
+
+    run(tmp_path, 1, scenario)
+
+
 # -- truncated oplogs -------------------------------------------------------------------------------------
 
 

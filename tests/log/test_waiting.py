@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,10 @@ from tailrace.events.scope import Scope
 from tailrace.events.stages.plan import Plan
 from tailrace.log.head import HeadLog
 from tailrace.log.stream import LogStream
+from tailrace.mongod.store.ddl.rename import rename_collection
+from tailrace.mongod.store.ddl.views import create_view
 from tailrace.mongod.store.store import Store
+from tailrace.mongod.store.transactions.sessions import SessionWrites
 from tailrace.mongod.store.write_unit import WriteUnit
 from tests.log.written_stores import EVERYTHING, collection_of, ids
 from tests.mongod.store.opening import opened
@@ -53,6 +57,28 @@ class Log:
     def write_damaged(self, ns: str) -> None:
         """Log a delete as no server does: without the collection's UUID."""
         self._store.write_now(lambda unit: unit.log(Operation("d", ns, encode({"_id": 1}))))
+
+    def write_damaged_transaction(self, ns: str) -> None:
+        """Log a transaction one of whose operations has no UUID."""
+        inner = {"op": "d", "ns": ns, "o": {"_id": 1}}
+        session = SessionWrites(encode({"id": Binary(bytes(16), 4)}), 3)
+        command = Operation("c", "admin.$cmd", encode({"applyOps": [inner]}))
+
+        def work(unit: WriteUnit) -> None:
+            unit.log(command, session=session)
+
+        self._store.write_now(work)
+
+    def create_view(self, database: str, name: str) -> None:
+        self._store.write_now(partial(create_view, database=database, name=name, view_on="x", pipeline=[]))
+
+    def create_collection(self, ns: str) -> None:
+        database, _, name = ns.partition(".")
+        self._store.write_now(lambda unit: unit.create_collection(database, name))
+
+    def rename(self, source: str, target: str) -> None:
+        (database, _, old), (other, _, new) = source.partition("."), target.partition(".")
+        self._store.write_now(partial(rename_collection, source=(database, old), target=(other, new)))
 
     def stream(self, ns: str, spec: dict[str, Any] | None = None) -> LogStream:
         return LogStream(Plan.open(Scope.parse_ns(ns), spec or {}), self._head, self._head.lookups)
@@ -109,6 +135,49 @@ def test_an_entry_that_cannot_be_read_is_an_error_of_every_stream(log: Log) -> N
             with pytest.raises(CommandError) as caught:
                 stream.take(EVERYTHING, EVERYTHING)
             assert caught.value.code == 7826901
+
+    asyncio.run(main())
+
+
+def test_a_transaction_that_cannot_be_read_wakes_every_stream_that_may_see_it(log: Log) -> None:
+    async def main() -> None:
+        streams = [log.stream("shop.orders"), log.stream("shop")]
+        waits = [asyncio.create_task(stream.wait(FOREVER)) for stream in streams]
+        await asyncio.sleep(0)
+        log.write_damaged_transaction("shop.orders")
+        assert await asyncio.gather(*waits) == [True, True]
+        for stream in streams:
+            with pytest.raises(CommandError) as caught:
+                stream.take(EVERYTHING, EVERYTHING)
+            assert caught.value.code == 7826901
+
+    asyncio.run(main())
+
+
+def test_changes_of_the_catalog_wake_the_streams_that_show_them(log: Log) -> None:
+    async def main() -> None:
+        log.create_collection("shop.items")
+        log.create_view("shop", "first")
+        changes: list[tuple[Callable[[], None], list[str]]] = [
+            (lambda: log.create_view("shop", "seen"), ["shop"]),
+            (lambda: log.create_collection("shop.made"), ["shop.made", "shop"]),
+            (lambda: log.rename("shop.items", "shop.seen2"), ["shop.items", "shop.seen2", "shop"]),
+        ]
+        for change, woken in changes:
+            watched = ["shop.seen", "shop.made", "shop.items", "shop.seen2", "shop", "other", "shop.orders"]
+            streams = [log.stream(ns, {"showExpandedEvents": True}) for ns in watched]
+            waits = [asyncio.create_task(stream.wait(FOREVER)) for stream in streams]
+            await asyncio.sleep(0)
+            change()
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            assert [ns for ns, wait in zip(watched, waits, strict=True) if wait.done()] == [
+                ns for ns in watched if ns in woken
+            ]
+            for ns, stream, wait in zip(watched, streams, waits, strict=True):
+                assert bool(stream.take(EVERYTHING, EVERYTHING)) == (ns in woken)
+                wait.cancel()
+            await asyncio.wait(waits)
 
     asyncio.run(main())
 

@@ -150,6 +150,7 @@ class _File:
         )
 
     def give_up(self) -> None:
+        self._writer.is_open = False  # or its end would write a footer, and complain that it cannot
         self._sink.close()
         self._temporary.unlink(missing_ok=True)
 

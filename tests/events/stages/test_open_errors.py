@@ -116,3 +116,36 @@ def test_a_repeated_option_is_refused() -> None:
     with pytest.raises(CommandError) as raised:
         Plan.open(Scope.parse_ns("shop"), spec)
     assert raised.value.code == 40413
+
+
+@pytest.mark.parametrize(
+    ("stage", "code"),
+    [
+        ({"$match": {"a": {"$nope": 1}}}, 2),
+        ({"$project": {"a": 1, "b": 0}}, 31254),
+        ({"$set": {"a": {"$nope": 1}}}, 168),
+        ({"$set": {"a": {"$divide": [1, 0]}}}, 2),
+        ({"$set": {"a": "$$nope"}}, 17276),
+        ({"$unset": 5}, 31002),
+        ({"$replaceWith": {"$nope": 1}}, 168),
+        ({"$redact": {"$nope": 1}}, 168),
+    ],
+)
+def test_stages_with_errors_are_refused_before_anything_is_read(stage: dict[str, Any], code: int) -> None:
+    for pipeline in ([stage], [{"$unset": "zz"}, stage]):
+        with pytest.raises(CommandError) as raised:
+            Plan.open(Scope.parse_ns("shop.orders"), {}, pipeline)
+        assert raised.value.code == code
+
+
+def test_fill_is_allowed_with_values_alone() -> None:
+    fill = {"$fill": {"output": {"a": {"value": 5}, "ns": {"value": 6}, "b.c": {"value": "$operationType"}}}}
+    (event,) = stream([insert(1, 1)], pipeline=[fill])
+    assert (event["a"], event["ns"], event["b"]) == (5, {"db": "shop", "coll": "orders"}, {"c": "insert"})
+    for spec in ({}, 5, {"output": 5}, {"output": {"a": 5}}, {"output": {"a": {"method": "locf"}}}):
+        assert open_code({}, [{"$fill": spec}]) == 20
+    for output in (
+        {"a": {"value": 1}, "b": {"method": "locf"}},
+        {"a": {"method": "locf"}, "b": {"value": 1}},
+    ):
+        assert open_code({}, [{"$fill": {"output": output}}]) == 20

@@ -9,7 +9,17 @@ from bson.raw_bson import RawBSONDocument
 
 from tailrace.errors import CommandError
 from tailrace.events.stream_release import StreamRelease
-from tests.events.stages.streams import code_of, delete, insert, open_engine, stream, types, update
+from tests.events.stages.streams import (
+    code_of,
+    command,
+    delete,
+    entry,
+    insert,
+    open_engine,
+    stream,
+    types,
+    update,
+)
 
 OPLOG = [insert(1, 1, a=5), insert(2, 2, a=7), update(3, 1, {"u": {"a": 6}}), delete(4, 2)]
 
@@ -175,3 +185,57 @@ def test_the_post_image_of_an_update_comes_before_the_namespace_up_to_release_8_
     assert names_of([], spec)[1] == ["fullDocument", *described]
     newer = StreamRelease.parse("8.3")
     assert names_of([], spec, release=newer)[1] == [*described, "fullDocument"]
+
+
+NOT_SHOWN = (
+    *("zz", "nsType", "stateBeforeChange", "rawUpdateDescription", "updateDescription"),
+    *("operationDescription", "documentKey", "fullDocument", "collectionUUID"),
+)
+LAST = ["zz", "nsType"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "placed", "others"),
+    [
+        (
+            {},
+            ["fullDocument", "ns", "documentKey", "updateDescription", "stateBeforeChange"],
+            ["rawUpdateDescription", "operationDescription", "collectionUUID"],
+        ),
+        (
+            {"showExpandedEvents": True},
+            [
+                *["collectionUUID", "fullDocument", "ns", "documentKey", "operationDescription"],
+                *["updateDescription", "stateBeforeChange"],
+            ],
+            ["rawUpdateDescription"],
+        ),
+        (
+            {"showRawUpdateDescription": True},
+            ["fullDocument", "ns", "documentKey", "rawUpdateDescription", "stateBeforeChange"],
+            ["updateDescription", "operationDescription", "collectionUUID"],
+        ),
+    ],
+)
+def test_fields_that_an_event_does_not_show_have_places(
+    spec: dict[str, Any], placed: list[str], others: list[str]
+) -> None:
+    pipeline = [{"$set": dict.fromkeys(NOT_SHOWN, 0)}]
+    oplog = [entry(1, "i", {"_id": 5}), command(2, {"drop": "orders"})]
+    inserted, dropped, invalidated = (
+        [name for name in event if name in (*NOT_SHOWN, "ns")] for event in stream(oplog, spec, pipeline)
+    )
+    assert inserted == [*placed, *LAST, *others]
+    assert dropped == [*placed, *LAST, *others]
+    assert invalidated == list(NOT_SHOWN)
+
+
+def test_events_of_views_have_other_places() -> None:
+    definition = entry(1, "i", {"_id": "shop.v", "viewOn": "c", "pipeline": []}, ns="shop.system.views")
+    pipeline = [{"$set": dict.fromkeys(NOT_SHOWN, 0)}]
+    (event,) = stream([definition], {"showExpandedEvents": True}, pipeline, ns="shop")
+    first = ["ns", "operationDescription", "nsType"]
+    assert [name for name in event if name in (*NOT_SHOWN, "ns")] == [
+        *first,
+        *(name for name in NOT_SHOWN if name not in first),
+    ]

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,36 @@ def test_all_changes_survive_a_restart(tmp_path: Path) -> None:
         assert [view.ns for view in store.catalog.views()] == ["shop.v"]
         assert found(store, "shop.a").is_capped
         assert store.catalog.collection("shop.b") is None
+
+
+def test_a_cycle_through_what_another_view_joins_is_refused(store: Store) -> None:
+    joins: list[Document] = [
+        {"$lookup": {"from": "b", "localField": "x", "foreignField": "x", "as": "y"}},
+        {"$unionWith": "b"},
+        {
+            "$graphLookup": {
+                "from": "b",
+                "startWith": "$x",
+                "connectFromField": "x",
+                "connectToField": "x",
+                "as": "y",
+            }
+        },
+    ]
+    for position, join in enumerate(joins):
+        database = f"db{position}"
+        for name, view_on, pipeline, code in (
+            ("a", "c", [join], None),
+            ("b", "a", [], 5),
+            ("b", "c", [{"$unionWith": "a"}], 5),
+            ("b", "c", [], None),
+            ("d", "a", [], None),
+        ):
+            failure = store.write_now(
+                partial(create_view, database=database, name=name, view_on=view_on, pipeline=pipeline)
+            )
+            assert (failure and failure.code) == code
+        assert [view.name for view in store.catalog.views(database)] == ["a", "b", "d"]
 
 
 @pytest.mark.parametrize(

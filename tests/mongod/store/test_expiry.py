@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bson import DatetimeMS
+from bson import DatetimeMS, ObjectId
 
 from tailrace.bson import documents
 from tailrace.mongod.store.catalog import Collection
@@ -154,3 +154,78 @@ def test_images_of_many_collections_are_removed_in_steps(store: Store) -> None:
 
     assert [store.write_now(work) for _ in range(5)] == [10, 10, 10, 5, 0]
     assert images(store) == 0
+
+
+# -- which documents have expired ----------------------------------------------------------------------------
+
+
+def expired(store: Store, collection: Collection, seconds: int = 10, index: str | None = "t_1") -> list[Any]:
+    """The ids that are left after a job at the time 100 s."""
+    rule = ExpiryRule(collection.ns, collection.uuid, index, seconds)
+    before = len(ids(store, collection))
+    number = store.write_now(partial(delete_expired, rule=rule, now=100_000))
+    left = ids(store, collection)
+    assert number == before - len(left)
+    return left
+
+
+DATES: list[Any] = [
+    DatetimeMS(89_999), DatetimeMS(90_000), DatetimeMS(90_001), DatetimeMS(-5), "a", 5, None,
+    [DatetimeMS(95_000), DatetimeMS(1)], [DatetimeMS(1), DatetimeMS(2)], [DatetimeMS(95_000)],
+    {"x": DatetimeMS(1)},
+    DatetimeMS(-(2**63)), DatetimeMS(2**63 - 1),
+]  # fmt: skip
+LEFT = [2, 4, 5, 6, 9, 10, 12]
+
+
+@pytest.mark.parametrize("direction", [1, -1])
+def test_dates_up_to_the_threshold_have_expired(store: Store, direction: int) -> None:
+    collection = made(store, "c", {**TTL, "key": {"t": direction}})
+    insert(store, collection, *({"_id": n, "t": date} for n, date in enumerate(DATES)))
+    assert expired(store, collection) == LEFT
+
+
+def test_ids_up_to_the_threshold_have_expired(store: Store) -> None:
+    clustered = {"v": 2, "key": {"_id": 1}, "name": "_id_", "unique": True}
+    collection = made(store, "c", clusteredIndex=clustered, expireAfterSeconds=10)
+    dates = [date for date in DATES if not isinstance(date, list)]
+    insert(store, collection, *({"_id": date} for date in dates))
+    left = [None, 5, "a", {"x": DatetimeMS(1)}, DatetimeMS(90_001), DatetimeMS(2**63 - 1)]
+    assert len(expired(store, collection, seconds=11, index=None)) == len(dates)  # not its rule any more
+    assert expired(store, collection, index=None) == left
+
+
+def test_documents_of_another_shard_stay(store: Store) -> None:
+    collection = made(store, "c", TTL)
+    insert(store, collection, *({"_id": n, "t": DatetimeMS(n)} for n in range(6)))
+    rule = ExpiryRule(collection.ns, collection.uuid, "t_1", 10)
+
+    def owns(raw: bytes) -> bool:
+        return bool(documents.decode(raw)["_id"] % 2)
+
+    assert store.write_now(partial(delete_expired, rule=rule, now=100_000, limit=2, owns=owns)) == 2
+    assert ids(store, collection) == [0, 2, 4, 5]
+    assert store.write_now(partial(delete_expired, rule=rule, now=100_000, owns=owns)) == 1
+    assert ids(store, collection) == [0, 2, 4]
+
+
+def test_buckets_expire_with_their_last_measurement(store: Store) -> None:
+    options = {"timeseries": {"timeField": "t"}, "clusteredIndex": True, "expireAfterSeconds": 10}
+    collection = made(store, "system.buckets.c", **options)
+
+    def bucket(start: int, latest: Any) -> dict[str, Any]:
+        identity = ObjectId((start // 1000).to_bytes(4, "big") + bytes(8))
+        return {"_id": identity, "control": {"max": {"t": latest}}}
+
+    buckets = [
+        bucket(1_000, DatetimeMS(90_000)),
+        bucket(2_000, DatetimeMS(90_001)),
+        bucket(3_000, "damaged"),
+        {"_id": ObjectId((4).to_bytes(4, "big") + bytes(8))},
+        bucket(90_000, DatetimeMS(95_000)),
+        bucket(91_000, DatetimeMS(95_000)),
+        # After the first bucket that began later than the threshold no other is checked.
+        bucket(92_000, DatetimeMS(1)),
+    ]
+    insert(store, collection, *buckets)
+    assert expired(store, collection, index=None) == [found["_id"] for found in buckets[1:]]

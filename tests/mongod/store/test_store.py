@@ -147,6 +147,17 @@ def test_all_data_survives_a_restart(tmp_path: Path) -> None:
         assert failure.value.code == 11000
 
 
+def test_record_keys_go_on_after_a_restart(tmp_path: Path) -> None:
+    def add(store: Store, collection: Collection, number: int) -> bytes:
+        return store.write_now(lambda unit: unit.insert(collection, documents.encode({"_id": number})))
+
+    with opened(tmp_path) as store:
+        collection = made(store)
+        assert [add(store, collection, n) for n in (1, 2)] == [pack_time(1), pack_time(2)]
+    with opened(tmp_path) as store:
+        assert [add(store, collection, n) for n in (3, 4)] == [pack_time(3), pack_time(4)]
+
+
 def test_idents_are_never_reused(tmp_path: Path) -> None:
     """Records of a dropped collection never appear in another one."""
     with opened(tmp_path) as store:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+import lmdb
 import pytest
 from bson import Int64, Timestamp
 
@@ -588,6 +589,68 @@ class TestTheLog:
 
         run(tmp_path, scenario)
 
+    @pytest.mark.parametrize("writes", [True, False], ids=["with changes", "without changes"])
+    @pytest.mark.parametrize("end", ["commit", "prepare", "abort"])
+    def test_each_end_is_final(self, tmp_path: Path, end: str, writes: bool) -> None:
+        async def scenario(store: Store) -> None:
+            collection = await make(store)
+            transaction = TransactionUnit(store)
+            assert [transaction.is_over, transaction.has_changes] == [False, False]
+            if writes:
+                await transaction.write(add(id=1))
+            assert [transaction.is_over, transaction.has_changes] == [False, writes]
+            if end == "commit":
+                await transaction.commit(LSID, 1)
+            elif end == "prepare":
+                prepared = await transaction.prepare(LSID, 1)
+            else:
+                transaction.abort()
+            assert transaction.is_over
+            await transaction.wait_ended(None)
+            transaction.abort()
+            await store.write(lambda _: None)  # the locks are released before the next job
+            with pytest.raises(lmdb.Error):
+                transaction.record(collection, b"")  # its snapshot is closed
+            if end == "prepare":
+                await prepared.commit(store.last_committed)
+            with store.snapshot() as snapshot:
+                assert ids(snapshot, collection) == ([1] if writes and end != "abort" else [])
+            assert not await store.write(lambda unit: bool(unit.locks))
+
+        run(tmp_path, scenario)
+
+
+class TestIndexesOfArrays:
+    @pytest.mark.parametrize("in_transaction", [True, False])
+    def test_an_index_is_multikey_once_a_document_has_several_keys(
+        self, tmp_path: Path, in_transaction: bool
+    ) -> None:
+        async def scenario(store: Store) -> None:
+            collection = await make(store, TAGS)
+            index = collection.indexes[1]
+            await fill(store, collection, bson(id=1, tags=["a"]), bson(id=2, tags="b"), bson(id=3, tags=[]))
+
+            async def write(work: Callable[[UnitOfWork], Any]) -> tuple[bool, bool]:
+                """Whether the index is multikey for this write, and for others."""
+                if in_transaction:
+                    transaction = TransactionUnit(store)
+                    await transaction.write(work)
+                    own = transaction.is_multikey(index)
+                    await transaction.commit(LSID, next(numbers))
+                else:
+                    own = await store.write(lambda unit: (work(unit), unit.is_multikey(index))[1])
+                with store.snapshot() as snapshot:
+                    return own, snapshot.is_multikey(index)
+
+            numbers = iter(range(1, 9))
+            assert await write(set_field(1, tags=["c"])) == (False, False)
+            assert await write(set_field(2, tags="c")) == (False, False)
+            assert await write(add(id=4, tags="d")) == (False, False)
+            assert await write(set_field(3, tags=["x", "y"])) == (True, True)
+            assert await write(set_field(3, tags="x")) == (True, True)
+
+        run(tmp_path, scenario)
+
 
 class TestTheCatalog:
     def test_a_collection_with_an_index_created_in_a_transaction(self, tmp_path: Path) -> None:
@@ -621,6 +684,37 @@ class TestTheCatalog:
             with pytest.raises(CommandError):
                 await fill(store, committed, bson(id=3, u=1))
             await fill(store, committed, bson(id=3, u=3))
+
+        run(tmp_path, scenario)
+
+    def test_an_index_on_a_collection_that_was_emptied_again(self, tmp_path: Path) -> None:
+        async def scenario(store: Store) -> None:
+            transaction = TransactionUnit(store)
+
+            def fill_and_empty(unit: UnitOfWork) -> Collection:
+                made = unit.create_collection("shop", "c")
+                key = unit.insert(made, bson(id=1, u=1))
+                unit.delete(made, key, bson(id=1, u=1))
+                return unit.add_index(made, UNIQUE)
+
+            made = await transaction.write(fill_and_empty)
+            await transaction.write(lambda unit: unit.insert(made, bson(id=2, u=1)))
+            index = made.indexes[1]
+            assert [key for key, _ in transaction.index_records(made, index, b"", b"\xff")]
+            with pytest.raises(CommandError) as error:
+                await transaction.write(lambda unit: unit.insert(made, bson(id=3, u=1)))
+            assert code_of(error) == 11000
+            await transaction.write(lambda unit: unit.insert(made, bson(id=4, u=4)))
+            with pytest.raises(CommandError) as error:
+                await transaction.write(lambda unit: unit.add_index(made, TAGS))
+            assert code_of(error) == 263
+            await transaction.commit(LSID, 1)
+            with store.snapshot() as snapshot:
+                found = snapshot.catalog.collection("shop.c")
+                assert found is not None
+                assert ids(snapshot, found) == [2, 4]
+                listed = snapshot.index_records(found, found.indexes[1], b"", b"\xff")
+                assert [documents.decode(raw)["_id"] for _, raw in listed] == [2, 4]
 
         run(tmp_path, scenario)
 
@@ -681,7 +775,7 @@ def found(unit: UnitOfWork, number: int) -> tuple[Collection, bytes, dict[str, A
     return collection, record[0], documents.decode(record[1])
 
 
-def set_field(number: int, **fields: int) -> Callable[[UnitOfWork], None]:
+def set_field(number: int, **fields: Any) -> Callable[[UnitOfWork], None]:
     """A statement that sets fields of a document of `shop.c`."""
 
     def work(unit: UnitOfWork) -> None:

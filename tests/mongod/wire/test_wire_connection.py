@@ -205,7 +205,25 @@ def test_a_wrapped_query_is_unwrapped() -> None:
     assert decode(request.command) == {"hello": 1, "$readPreference": preference, "$db": "shop"}
 
 
+@pytest.mark.parametrize(
+    ("document", "command"),
+    [
+        ({"$query": {"hello": 1}}, {"hello": 1}),
+        ({"query": {"hello": 1}, "x": 1}, {"hello": 1}),
+        ({"hello": 1, "$query": {"ping": 1}}, {"hello": 1, "$query": {"ping": 1}}),
+        ({"hello": 1, "$readPreference": {}}, {"hello": 1, "$readPreference": {}}),
+    ],
+)
+@pytest.mark.parametrize("number", [1, -1])
+def test_forms_of_queries(document: dict[str, Any], command: dict[str, Any], number: int) -> None:
+    request = one_request(query(doc(**document), number_to_return=number))
+    assert request.error is None
+    assert decode(request.command) == {**command, "$db": "admin"}
+
+
 REFUSED_QUERIES = {
+    "two documents to return": (query(doc(hello=1), number_to_return=2), 16979),
+    "another command in a query": (query(doc(**{"$query": {"find": "c"}})), 352),
     "another command": (query(doc(find="c")), 352),
     "no command": (query(doc()), 352),
     "a query that is no document": (query(doc(**{"$query": 1})), 352),

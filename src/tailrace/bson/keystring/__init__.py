@@ -9,10 +9,10 @@ bytes gives the BSON order of the values. Values that compare equal have equal b
 `type_bits`          the bit stream: written while encoding, read while decoding
 `numbers`            int and double to bytes
 `decimals`           Decimal128 to bytes, and the exact arithmetic for both directions
-`encode`             BSON values to a key, a table keyed by BSON type
+`encoder`            BSON values to a key, a table keyed by BSON type
 `reader`             a position in key bytes
 `number_reader`      bytes to numbers of all four types
-`decode`             a key to BSON values, a table keyed by type byte
+`decoder`            a key to BSON values, a table keyed by type byte
 ==================== ====================================================================================
 
 >>> from tailrace.bson.documents import encode as bson
@@ -23,8 +23,8 @@ bytes gives the BSON order of the values. Values that compare equal have equal b
 [16, 2]
 """
 
-from tailrace.bson.keystring.decode import decode, decode_prefix
-from tailrace.bson.keystring.encode import KeyString, append_value, encode
+from tailrace.bson.keystring.decoder import decode, decode_prefix
+from tailrace.bson.keystring.encoder import KeyString, append_value, encode
 from tailrace.bson.keystring.layout import END
 from tailrace.bson.keystring.type_bits import NO_BITS, TypeBits, TypeBitsReader
 

@@ -24,7 +24,14 @@ from tailrace.bson.raw import (
 )
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.events.update_diff.parse import BINARY_HEADER, ArrayNode, BinaryPatch, DocumentNode, Node, parse
+from tailrace.events.update_diff.parser import (
+    BINARY_HEADER,
+    ArrayNode,
+    BinaryPatch,
+    DocumentNode,
+    Node,
+    parse,
+)
 
 _SMALLEST_ELEMENT: Final = 3
 _NULL_VALUE: Final = (NULL, b"")

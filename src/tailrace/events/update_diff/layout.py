@@ -21,7 +21,7 @@ from tailrace.bson.raw import (
     elements,
 )
 from tailrace.errors import CommandError
-from tailrace.events.update_diff.describe import describe
+from tailrace.events.update_diff.description import describe
 from tailrace.events.update_diff.grammar import is_array_diff, read_array_diff, read_document_diff
 
 _BEGIN_WITH_SIZE: Final = frozenset({

@@ -90,6 +90,7 @@ class Validation:
             self._note(self.extra_entries, index, position, rawbson.EMPTY)
             return
         try:
+            _check_document(document)
             is_expected = position in _stored_keys(index, record_key, document)
         except CommandError:
             return  # the document is not sound, which was reported already
