@@ -4,6 +4,7 @@ import shutil
 from functools import partial
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from bson import Timestamp
@@ -67,6 +68,42 @@ def test_after_a_restart(tmp_path: Path, seed: int) -> None:
             seen |= write(store, random, count=40)
             for time, expected in seen.items():
                 assert read_at(store, time) == expected
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_scans_from_any_place_in_both_directions(tmp_path: Path, seed: int) -> None:
+    """What a past state shows is what a snapshot showed that was opened then."""
+    random = Random(seed)
+    text = {"v": 2, "key": {"text": 1}, "name": "text_1"}
+    with opened(tmp_path) as store:
+        store.write_now(lambda unit: unit.add_index(_orders(unit), text))
+        write(store, random, count=30, size=5)
+        time = store.last_committed
+        with store.snapshot() as then:
+            write(store, random, count=30, size=5)
+            collection = then.catalog.collection(NS)
+            assert collection is not None
+            with store.snapshot_at(time) as past:
+                keys = [None, *(key for key, _ in then.records(collection)), b"", b"\xff" * 8]
+                for after in keys:
+                    for reverse in (False, True):
+                        assert list(past.records(collection, after, reverse=reverse)) == list(
+                            then.records(collection, after, reverse=reverse)
+                        )
+                for index in collection.indexes:
+                    for lower, upper in (
+                        (b"", b"\xff"),
+                        (b"\x3c\x78", b"\x3c\x78\x78\x78"),
+                        (b"\x2b", b"\x2c"),
+                    ):
+                        places = [place for place, _ in then.index_entries(collection, index, lower, upper)]
+                        for place in (None, *places[::3]):
+                            for reverse in (False, True):
+                                how: dict[str, Any] = {"after": place, "reverse": reverse}
+                                found = past.index_entries(collection, index, lower, upper, **how)
+                                assert list(found) == list(
+                                    then.index_entries(collection, index, lower, upper, **how)
+                                )
 
 
 def test_after_a_crash(tmp_path: Path) -> None:
