@@ -2,12 +2,19 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tailrace.testing.replica_set import ReplicaSet
 from tests.oracle.real_server import RealReplicaSet, missing_mongod, real_replica_set
+from tests.oracle.seeds import IS_SHORT, some
 from tests.oracle.twins import RELEASE, Twins
+
+_FOLDER: Final = Path(__file__).parent
+_MOST_CASES: Final = 5
+"""Of one test in `make test`, which has about two minutes for these comparisons."""
 
 
 @pytest.fixture(scope="session")
@@ -52,3 +59,19 @@ def _beside(real: RealReplicaSet) -> Iterator[Twins]:
         found = Twins(("127.0.0.1", real.members[0].port), ("127.0.0.1", ours.server.port))
         yield found
         found.close()
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """In `make test` a sample of the cases of each test; `make oracle` runs all."""
+    if not IS_SHORT:
+        return
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.path.is_relative_to(_FOLDER):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    left_out = {item for found in cases.values() for item in found} - {
+        item for found in cases.values() for item in some(found, _MOST_CASES)
+    }
+    if left_out:
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
