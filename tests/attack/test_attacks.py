@@ -28,7 +28,6 @@ SHORT = (
     "bad headers",
     "random bytes",
     "deep nesting",
-    "4 finds with $in of 800,000, zstd",
     "4 streams with costly filters",
 )
 

@@ -92,10 +92,11 @@ def test_a_server_that_is_not_safe_does_not_start(here: Here, given: list[str], 
 
 def test_an_insecure_server_if_it_is_asked_for(tmp_path: Path) -> None:
     wanted = ("--host", "0.0.0.0", "--insecure", "--set-parameter", "enableTestCommands=true")
-    with serving(*wanted) as (process, uri), MongoClient[Document](uri) as client:
-        client.admin.command("configureFailPoint", "failCommand", mode="off")
-        warnings = client.admin.command("getLog", "startupWarnings")["log"]
-        assert "Access control is not enabled" in str(warnings)
+    with serving(*wanted) as (process, uri):
+        with MongoClient[Document](uri) as client:
+            client.admin.command("configureFailPoint", "failCommand", mode="off")
+            warnings = client.admin.command("getLog", "startupWarnings")["log"]
+            assert "Access control is not enabled" in str(warnings)
         end(process, signal.SIGTERM)
 
 
