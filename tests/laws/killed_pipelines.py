@@ -11,11 +11,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tailrace.lake.table import HistoryTable
 from tailrace.pipeline.history.settings import PipelineSettings
 from tailrace.sources.source import OplogSource
+from tailrace.spark import change_stream
 from tailrace.spark.history_job import HistoryJob
 from tests.laws.busy_writers import writing
 from tests.mongod.server.served import ServedProcess
@@ -68,13 +70,17 @@ def job_under_kills(
 
 
 def discard_dead_workers(spark: SparkSession) -> None:
-    """Run small jobs until none fails: Spark keeps idle workers for later jobs, killed ones, too."""
+    """Run small jobs until none fails: Spark keeps idle workers for later jobs, killed ones, too.
+
+    The processes that plan a data source are others than those of tasks.
+    """
     successes = 0
     for _ in range(20):
         try:
             spark.sparkContext.parallelize(range(4), 4).map(abs).count()
+            change_stream(spark, os.devnull).count()
             successes += 1
-        except Py4JJavaError:
+        except (Py4JJavaError, PySparkException):
             successes = 0
         if successes == 3:
             return
