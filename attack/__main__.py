@@ -17,8 +17,9 @@ from tempfile import TemporaryDirectory
 
 from attack import expensive, fuzz, network
 from attack.ending import run_and_end
-from attack.good_client import GoodClient, Waits, percentile
+from attack.good_client import GoodClient, Waits
 from attack.servers import Server, real_mongod, tailrace
+from bench.figures import percentile
 
 PARTS = ("network", "expensive", "fuzz")
 PING_LIMIT_SECONDS = 0.05

@@ -21,6 +21,8 @@ from typing import Any, Final
 
 import bson
 
+from bench.figures import percentile
+
 INTERVAL_SECONDS: Final = 0.02
 _INSERT_EVERY: Final = 5
 _GIVE_UP_SECONDS: Final = 60
@@ -37,11 +39,6 @@ class Waits:
     @property
     def ping_p99(self) -> float:
         return percentile(self.pings, 99)
-
-
-def percentile(values: Sequence[float], percent: float) -> float:
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]
 
 
 class GoodClient:

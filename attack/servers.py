@@ -13,7 +13,6 @@ from attack.good_client import Raw
 from tests.oracle.real_server import RealReplicaSet, missing_mongod
 
 _READY = re.compile(r"ready mongodb://127\.0\.0\.1:(\d+)/")
-_MEGABYTE = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
