@@ -68,8 +68,8 @@ lint: $(READY) ## style and types
 check: lint ## lint, types and the fast tests
 	$(BIN)/pytest -q -m "not slow" --ignore tests/laws -n $(TESTERS) --dist worksteal
 
-test: lint clients java mongod ## what CI runs
-	$(MAKE) --output-sync=target --keep-going test-jvm test-others
+test: clients java mongod ## what CI runs
+	$(MAKE) --output-sync=target --keep-going lint test-jvm test-others
 
 # Two runs side by side, so that few testers start a JVM.
 test-jvm:

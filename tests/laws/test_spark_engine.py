@@ -18,6 +18,7 @@ from threading import Thread
 from typing import Any
 
 import pyspark
+import pytest
 from bson.codec_options import CodecOptions
 from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
@@ -193,11 +194,11 @@ def test_batch_and_streaming_from_files(spark: SparkSession, tmp_path: Path) -> 
 
     for partitions in (1, 9):
         assert [dumps_canonical(event) for event in events_of(rows(partitions=partitions))] == expected
-    for size in (40, 100_000):
+    for size in (100, 100_000):
         frame = rows(streaming=True, maxEntriesPerTrigger=size, startingOffsets="earliest")
         batches = micro_batches(frame, tmp_path / f"checkpoint{size}", sorted_events_of)
         assert [dumps_canonical(event) for batch in batches for event in batch] == expected
-        assert (len(batches) > 3) == (size == 40)
+        assert (len(batches) > 3) == (size == 100)
 
 
 def test_batch_and_streaming_from_a_deployment(spark: SparkSession, tmp_path: Path) -> None:
@@ -263,8 +264,9 @@ def wait_for(lines: "Queue[str]", pattern: str) -> str:
             return found[1]
 
 
+@pytest.mark.slow
 def test_a_standalone_cluster(tmp_path: Path, java: None) -> None:
-    """The command line on a master and two workers."""
+    """The command line on a master and two workers: six JVMs."""
     history = generate(BASE_SEED + 8, operations=200)
     shards = write_archive(tmp_path / "archive", history.split(2, 3))
     arguments = [text for name, (path,) in shards.items() for text in ("--shard", f"{name}={path}")]

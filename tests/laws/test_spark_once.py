@@ -52,9 +52,10 @@ def kill_drivers_or_jvms(seed: int, rounds: int, folder: Path) -> None:
 
 
 def test_workers_and_server_are_killed(spark: SparkSession, tmp_path: Path) -> None:
-    kill_workers_and_server(spark, BASE_SEED, 24, tmp_path)
+    kill_workers_and_server(spark, BASE_SEED, 10, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_driver_is_killed(tmp_path: Path) -> None:
     kill_drivers_or_jvms(BASE_SEED, 1, tmp_path)
 

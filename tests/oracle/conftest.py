@@ -13,7 +13,7 @@ from tests.oracle.seeds import IS_SHORT, some
 from tests.oracle.twins import RELEASE, Twins
 
 _FOLDER: Final = Path(__file__).parent
-_MOST_CASES: Final = 5
+_MOST_CASES: Final = 3
 """Of one test in `make test`, which has about two minutes for these comparisons."""
 
 

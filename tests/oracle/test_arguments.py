@@ -15,7 +15,7 @@ from tests.oracle.seeds import SEEDS, some
 from tests.oracle.twins import Twins
 
 EQUAL_SHARE: Final = 0.985
-SAMPLE: Final = 900
+SAMPLE: Final = 500
 SEVERAL: Final = 200
 SEVERAL_SHARE: Final = 0.85
 """Of several faults the server may find another one first."""

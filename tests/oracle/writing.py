@@ -8,7 +8,7 @@ from tests.oracle.comparison import Difference, Document, value_differences
 from tests.oracle.seeds import some
 from tests.oracle.twins import Pair, Twins
 
-_MOST_CASES: Final = 150
+_MOST_CASES: Final = 80
 
 
 @dataclass

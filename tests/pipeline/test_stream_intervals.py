@@ -31,7 +31,7 @@ from tests.support.history import History, dump
 from tests.support.seeds import check_histories
 from tests.support.streams import Stream, operation_type, token_of
 
-SEEDS = range(BASE_SEED, BASE_SEED + 40)
+SEEDS = range(BASE_SEED, BASE_SEED + 20)
 
 
 class SampleFiles(FilesSource):

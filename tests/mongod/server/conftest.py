@@ -6,6 +6,7 @@ from pymongo import MongoClient
 from pymongo.collection import Collection
 from pymongo.database import Database
 
+from tests.mongod.server.oplog import began
 from tests.mongod.server.raw_client import RawClient, raw_client
 from tests.mongod.server.running import Document, RunningServer, connected, running
 
@@ -43,9 +44,11 @@ def client(shared_client: MongoClient[Document], server: RunningServer) -> Mongo
 
 
 @pytest.fixture
-def database(client: MongoClient[Document]) -> Database[Document]:
+def database(client: MongoClient[Document], server: RunningServer) -> Database[Document]:
     """A database for one test."""
-    return client[f"test_{next(_numbers)}"]
+    name = f"test_{next(_numbers)}"
+    began[name] = server.server.last_write_time()
+    return client[name]
 
 
 @pytest.fixture

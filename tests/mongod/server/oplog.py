@@ -10,11 +10,14 @@ from pymongo.errors import OperationFailure
 
 from tests.mongod.server.running import Document, RunningServer
 
+began: dict[str, int] = {}
+"""When the database of a test began: tests share a server, whose oplog becomes long."""
+
 
 def entries(server: RunningServer, database: str) -> list[Document]:
     """The entries of the database, including those with operations on it; oldest first."""
     with server.server.store.snapshot() as snapshot:
-        found = [bson.decode(raw) for _, raw in snapshot.entries()]
+        found = [bson.decode(raw) for _, raw in snapshot.entries(began.get(database, 0))]
     return [entry for entry in found if any(ns.partition(".")[0] == database for ns in _namespaces(entry))]
 
 

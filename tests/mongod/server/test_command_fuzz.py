@@ -14,7 +14,7 @@ from tests.mongod.server.raw_login import log_in
 from tests.mongod.server.running import RunningServer, running
 from tests.mongod.server.sample_commands import ADMIN, SAMPLES
 
-ROUNDS = 60
+ROUNDS = 30
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,7 @@ def random_value(rng: random.Random, depth: int = 0) -> Any:
         {"$ref": "c", "$id": 1}, {"$id": 1, "$ref": "c", "x": 1},
     ]  # fmt: skip
     if depth < 3 and rng.random() < 0.4:
-        size = rng.choice([1, 3, (300, 30, 3)[depth]])
+        size = rng.choice([1, 3, (60, 20, 3)[depth]])
         items = [random_value(rng, depth + 1) for _ in range(size)]
         form = rng.randrange(3)
         if form == 0:

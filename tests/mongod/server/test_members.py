@@ -63,12 +63,11 @@ class Addresses(monitoring.CommandListener):
         pass
 
 
-def primary_of(client: "MongoClient[Document]") -> str:
-    """The primary that a driver has found; waits for one."""
+def primary_of(client: "MongoClient[Document]") -> str | None:
+    """The primary that a driver has found; waits for one, which may have stepped down since."""
     client.admin.command("ping")
-    assert client.primary is not None
-    host, port = client.primary
-    return f"{host}:{port}"
+    primary = client.primary
+    return None if primary is None else f"{primary[0]}:{primary[1]}"
 
 
 def eventually(condition: Callable[[], bool]) -> None:

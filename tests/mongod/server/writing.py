@@ -4,13 +4,17 @@ import bson
 from bson.raw_bson import RawBSONDocument
 from pymongo.database import Database
 
+from tailrace.events.cluster_time import to_timestamp
+from tests.mongod.server.oplog import began
 from tests.mongod.server.running import Document
 
 
 def entries_of(database: Database[Document]) -> list[Document]:
     """The oplog entries of a database, oldest first."""
     mine = {"$regex": f"^{database.name}\\."}
-    return list(database.client.local["oplog.rs"].find({"$or": [{"ns": mine}, {"o.applyOps.ns": mine}]}))
+    since = to_timestamp(began.get(database.name, 0))
+    query = {"ts": {"$gte": since}, "$or": [{"ns": mine}, {"o.applyOps.ns": mine}]}
+    return list(database.client.local["oplog.rs"].find(query))
 
 
 def insert_raw(database: Database[Document], name: str, documents: list[bytes]) -> Document:
