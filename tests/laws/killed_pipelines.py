@@ -40,20 +40,25 @@ def job_under_kills(
     """Run a job, kill its workers, planner and server, then run the block; yields the job's warnings.
 
     The driver and its JVM stay. ``of_workers`` is the share of the kills that hit workers, not the server.
+    There are ``rounds`` kills, and more until one of them has interrupted the query.
     """
     rng = random.Random(seed)
     jvm = spark.sparkContext._gateway.proc.pid  # type: ignore[union-attr]
+    of_server = max(1, round(rounds * (1 - of_workers)))
+    planned = [False] * of_server + [True] * (rounds - of_server)
+    rng.shuffle(planned)
     killed = {"python": 0, "server": 0}
     job = RunningJob(spark, HistoryJob(source, PipelineSettings(history)))
     with warnings_of_pipelines() as log:
         job.start()
         try:
             with writing(process, seed):
-                for _ in range(rounds):
+                while planned or not log.messages:
                     wait_for_commits(history, rng.choice((0, 0, 1, 2)), job)  # 0: during recovery
                     time.sleep(rng.uniform(0.0, 0.3))
                     victims = python_processes_below(jvm)
-                    if victims and rng.random() < of_workers:
+                    is_of_worker = planned.pop() if planned else True
+                    if victims and is_of_worker:
                         killed["python"] += 1
                         with suppress(ProcessLookupError):
                             os.kill(rng.choice(victims), signal.SIGKILL)
