@@ -1,51 +1,5 @@
 """`grantRolesToRole`: grant roles to a role."""
 
-from tailrace.mongod.server.access.changing import (
-    changeable_role,
-    changing,
-    check_grantable,
-    given_roles,
-    granting,
-    own_roles,
-    some_roles,
-    to_documents,
-    update,
-)
-from tailrace.mongod.server.access.needs import Rights
-from tailrace.mongod.server.access.principals import Principal
-from tailrace.mongod.server.access.stored import ROLES
-from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
-from tailrace.mongod.server.dispatch.fields import command
-from tailrace.mongod.server.dispatch.kinds import ARRAY, TEXT
+from tailrace.mongod.server.access.grant_commands import roles_command
 
-
-async def run(context: Context) -> Reply:
-    arguments = context.arguments()
-    role = Principal(arguments.text(context.name), context.database)
-    arguments.ignore("roles")
-    arguments.finish()
-    roles = some_roles(context)
-    async with changing(context) as access:
-        found = changeable_role(access, role)
-        check_grantable(access, role, roles)
-        wanted = list(dict.fromkeys([*own_roles(found), *roles]))
-        await update(context, ROLES, role, {"$set": {"roles": to_documents(wanted)}})
-    return {}
-
-
-def _needs(context: Context) -> Rights:
-    return granting(given_roles(context))
-
-
-_FIELDS = command({"grantRolesToRole": TEXT, "roles": ARRAY}, required=("roles",))
-
-COMMAND = Command(
-    "grantRolesToRole",
-    run,
-    needs=_needs,
-    help="Grant roles to a role.",
-    fields=_FIELDS,
-    is_write=True,
-    same_on_router=True,
-)
+COMMAND = roles_command("grantRolesToRole", "Grant roles to a role.", of_user=False, is_grant=True)

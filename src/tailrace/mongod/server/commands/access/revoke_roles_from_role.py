@@ -1,49 +1,5 @@
-"""`revokeRolesFromRole`: take roles away from a role."""
+"""`revokeRolesFromRole`: revoke roles from a role."""
 
-from tailrace.mongod.server.access.changing import (
-    changeable_role,
-    changing,
-    given_roles,
-    own_roles,
-    revoking,
-    some_roles,
-    to_documents,
-    update,
-)
-from tailrace.mongod.server.access.needs import Rights
-from tailrace.mongod.server.access.principals import Principal
-from tailrace.mongod.server.access.stored import ROLES
-from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import Context
-from tailrace.mongod.server.dispatch.fields import command
-from tailrace.mongod.server.dispatch.kinds import ARRAY, TEXT
+from tailrace.mongod.server.access.grant_commands import roles_command
 
-
-async def run(context: Context) -> Reply:
-    arguments = context.arguments()
-    role = Principal(arguments.text(context.name), context.database)
-    arguments.ignore("roles")
-    arguments.finish()
-    roles = some_roles(context)
-    async with changing(context) as access:
-        found = changeable_role(access, role)
-        wanted = [other for other in own_roles(found) if other not in roles]
-        await update(context, ROLES, role, {"$set": {"roles": to_documents(wanted)}})
-    return {}
-
-
-def _needs(context: Context) -> Rights:
-    return revoking(given_roles(context))
-
-
-_FIELDS = command({"revokeRolesFromRole": TEXT, "roles": ARRAY}, required=("roles",))
-
-COMMAND = Command(
-    "revokeRolesFromRole",
-    run,
-    needs=_needs,
-    help="Revoke roles from a role.",
-    fields=_FIELDS,
-    is_write=True,
-    same_on_router=True,
-)
+COMMAND = roles_command("revokeRolesFromRole", "Revoke roles from a role.", of_user=False, is_grant=False)
