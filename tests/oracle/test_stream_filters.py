@@ -329,3 +329,34 @@ def compare(twins: Twins, began: Recalled, spec: Document, pipelines: list[list[
         if pair.differences:
             different.append(f"{stages}: {pair.differences[0]}")
     assert not different, "\n".join(different)
+
+
+_IMAGE_CONDITIONS: Final[list[Document]] = [
+    {"fullDocument.a": 99}, {"fullDocumentBeforeChange.a": 99}, {"fullDocument": {"$exists": False}},
+]  # fmt: skip
+_EXCLUDING: Final[list[Document]] = [
+    {field: condition}
+    for field in (
+        "operationType", "documentKey._id", "ns.coll", "ns.db", "ns", "clusterTime", "txnNumber", "lsid.id",
+    )
+    for condition in (
+        {"$gt": "zz"}, {"$lt": "a"}, {"$gte": "zz"}, {"$in": ["zz"]}, {"$eq": "zz"}, "zz", {"$exists": False},
+        {"$not": {"$exists": True}}, {"$type": "date"}, {"$regex": "^zz"}, {"$in": [Regex("^zz")]},
+        {"$nin": ["insert", "update", "d", 1]},
+        {"$ne": "update"}, {"$elemMatch": {"$eq": 1}}, {"$all": ["zz"]}, {"$size": 3}, {"$mod": [7, 6]},
+    )
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("image", ["fullDocument", "fullDocumentBeforeChange"])
+def test_which_conditions_are_tested_before_images(twins: Twins, began: Recalled, image: str) -> None:
+    filters = [
+        form
+        for excluding in _EXCLUDING
+        for wanted in _IMAGE_CONDITIONS
+        for form in (
+            {"$or": [excluding, wanted]}, {"$and": [excluding, wanted]}, {"$nor": [excluding, wanted]},
+            {"$or": [{"$and": [excluding, {"operationType": "update"}]}, wanted]},
+        )
+    ]  # fmt: skip
+    compare(twins, began, {image: "required"}, [[{"$match": one}] for one in some(filters, 60)])
