@@ -9,6 +9,7 @@ one of these take a slower path in Python, which keeps them.
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final, NoReturn
 
 import bson
@@ -18,8 +19,10 @@ from bson.codec_options import DatetimeConversion, TypeRegistry
 from bson.errors import InvalidBSON
 
 from tailrace.bson import raw as rawbson
+from tailrace.bson.in_pieces import LARGE, read_in_pieces
 from tailrace.bson.values import DBPointer, Symbol, Undefined
 from tailrace.errors import BsonError
+from tailrace.pacing import is_paced, ticked
 
 _OPTIONS: Final[CodecOptions[dict[str, Any]]] = CodecOptions(
     document_class=dict,
@@ -38,20 +41,55 @@ _LOSSY_TYPES: Final = frozenset({rawbson.UNDEFINED, rawbson.DB_POINTER, rawbson.
 
 
 def decode(raw: bytes) -> dict[str, Any]:
-    """The document as a dict; every BSON type has its own Python type."""
+    """The document as a dict; every BSON type has its own Python type. With ticks, if it is large."""
     try:
-        if _REFERENCE in raw and _is_lossy(raw, 0):
-            return _decode_document(raw, 0)
-        try:
-            document = bson.decode(raw, _OPTIONS)
-        except InvalidBSON:
-            # Either this is not BSON, and the slower path raises why, or PyMongo refuses what MongoDB stores.
-            return _decode_document(raw, 0)
-        if _MAYBE_LOSSY.search(raw) and encode(document) != raw and _is_lossy(raw, 0):
-            return _decode_document(raw, 0)
-        return document
+        if len(raw) > LARGE and is_paced():
+            return ticked(read_in_pieces(raw, _PIECES))
+        return _decode(raw)
     except RecursionError:
         raise BsonError("the document is nested too deeply") from None
+
+
+def _decode(raw: bytes) -> dict[str, Any]:
+    if _REFERENCE in raw and _is_lossy(raw, 0):
+        return _decode_document(raw, 0)
+    try:
+        document = bson.decode(raw, _OPTIONS)
+    except InvalidBSON:
+        # Either this is not BSON, and the slower path raises why, or PyMongo refuses what MongoDB stores.
+        return _decode_document(raw, 0)
+    if _MAYBE_LOSSY.search(raw) and encode(document) != raw and _is_lossy(raw, 0):
+        return _decode_document(raw, 0)
+    return document
+
+
+class _Pieces:
+    """Decodes the pieces of a large document."""
+
+    def enter(self, depth: int) -> None:
+        pass
+
+    def fields(self, piece: bytes, depth: int) -> dict[str, Any]:  # noqa: ARG002
+        return _decode(piece)
+
+    def items(self, piece: bytes, depth: int) -> list[Any]:  # noqa: ARG002
+        with suppress(InvalidBSON):
+            found = bson.decode(piece, _OPTIONS)
+            if _REFERENCE not in piece and encode(found) == piece:
+                return list(found.values())
+        # Positions are not unique, or a type was lost.
+        items: list[Any] = _decode(rawbson.document(rawbson.element(rawbson.ARRAY, b"", piece)))[""]
+        return items
+
+    def add(self, fields: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+        fields.update(more)
+        return fields
+
+    def scope_start(self, document: bytes, start: int, end: int) -> int:  # noqa: ARG002
+        return rawbson.scope_start(document, start)
+
+
+_PIECES: Final = _Pieces()
 
 
 def _is_lossy(raw: bytes, start: int) -> bool:

@@ -21,11 +21,11 @@ from tailrace.bson.compare import SortKey, StringKey, sort_key, type_name
 from tailrace.bson.values import Symbol, Undefined, is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.pacing import tick
 from tailrace.query.expressions.field_path import split_path
 from tailrace.query.expressions.numbers.number_types import real
 from tailrace.query.expressions.operands import is_number
 from tailrace.query.expressions.scope import Collating
-from tailrace.query.pacing import tick
 from tailrace.query.paths import array_index
 
 Document: TypeAlias = dict[str, Any]

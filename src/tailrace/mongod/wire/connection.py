@@ -21,12 +21,12 @@ from collections.abc import Iterable
 
 from tailrace.bson import raw
 from tailrace.bson.documents import encode
+from tailrace.bson.in_pieces import Steps, finished
 from tailrace.errors import WireError
 from tailrace.mongod.wire import op_msg, op_reply
 from tailrace.mongod.wire.compression import COMPRESSORS, Compressor, compress
 from tailrace.mongod.wire.endpoint import Endpoint
 from tailrace.mongod.wire.header import Header, OpCode, check_size
-from tailrace.mongod.wire.large_document import Steps, finished
 from tailrace.mongod.wire.op_reply import OpReply
 from tailrace.mongod.wire.repeated_command import RepeatedCommand
 from tailrace.mongod.wire.request import READERS, Request, error_document, is_removed_operation

@@ -16,9 +16,9 @@ from bson import Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex
 
 from tailrace.bson.compare import StringKey, sort_key, type_bracket
 from tailrace.bson.values import Symbol, Undefined
+from tailrace.pacing import ticking
 from tailrace.query.expressions.numbers.number_types import real
 from tailrace.query.missing import MISSING
-from tailrace.query.pacing import ticking
 from tailrace.query.paths import Test
 from tailrace.query.pcre import compile_pattern, regex_options, regex_pattern
 

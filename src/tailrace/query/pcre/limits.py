@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from typing import Any, Final, NamedTuple, Protocol, cast
 
 from tailrace.errors import CommandError
-from tailrace.query.pacing import aside, tick
+from tailrace.pacing import aside, tick
 from tailrace.query.pcre.reader import PatternError
 
 TOO_MANY_STEPS: Final = 51156

@@ -16,7 +16,7 @@ from tailrace.bson import raw as rawbson
 from tailrace.bson.documents import decode, encode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.query.pacing import tick
+from tailrace.pacing import tick
 
 Document: TypeAlias = dict[str, Any]
 

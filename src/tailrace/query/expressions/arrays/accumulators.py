@@ -14,6 +14,7 @@ from bson import Decimal128, Int64
 from tailrace.bson.compare import StringKey
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.pacing import ticking
 from tailrace.query.expressions.arguments import named_specs, parse_list
 from tailrace.query.expressions.numbers.number_types import (
     DECIMAL,
@@ -33,7 +34,6 @@ from tailrace.query.expressions.scope import (
     ExpressionScope,
     OperatorParser,
 )
-from tailrace.query.pacing import ticking
 
 _QUANTILE_ARGUMENTS: Final = ("input", "method")
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from tailrace.bson.values import is_string
 from tailrace.errors import CommandError
+from tailrace.pacing import pieces, ticking
 from tailrace.query.expressions.arguments import (
     Law,
     between,
@@ -24,7 +25,6 @@ from tailrace.query.expressions.scope import (
     OperatorParser,
 )
 from tailrace.query.missing import MISSING
-from tailrace.query.pacing import pieces, ticking
 
 # MongoDB refuses a $range that would take more than 100 MB, 16 bytes a number.
 _MAX_ELEMENTS: Final = 100 * 1024 * 1024 // 16

@@ -6,6 +6,7 @@ from typing import Any, Final
 from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.pacing import ticking
 from tailrace.query.expressions.arguments import named_specs
 from tailrace.query.expressions.numbers.number_types import int32_value
 from tailrace.query.expressions.operands import is_nullish, is_truthy, type_name
@@ -18,7 +19,6 @@ from tailrace.query.expressions.scope import (
     check_variable_write,
 )
 from tailrace.query.missing import MISSING
-from tailrace.query.pacing import ticking
 
 _ELEMENT: Final = "this"
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from tailrace.query.pacing import tick
+from tailrace.pacing import tick
 from tailrace.query.step_sort import buckets
 
 T = TypeVar("T")

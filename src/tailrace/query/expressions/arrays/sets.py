@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from tailrace.bson.compare import SortKey, StringKey, sort_key
 from tailrace.errors import CommandError
+from tailrace.pacing import ticking
 from tailrace.query.expressions.arguments import (
     Law,
     parse_exactly,
@@ -25,7 +26,6 @@ from tailrace.query.expressions.scope import (
     ExpressionScope,
     OperatorParser,
 )
-from tailrace.query.pacing import ticking
 
 
 def _keyed(array: list[Any], string_key: StringKey) -> dict[SortKey, Any]:

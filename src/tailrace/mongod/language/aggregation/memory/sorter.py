@@ -7,7 +7,7 @@ from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.memory.budget import StageMemory
 from tailrace.mongod.language.aggregation.memory.runs import Keyed, Runs
 from tailrace.mongod.language.aggregation.rows import PAUSE, ROWS_BETWEEN_PAUSES, Pause
-from tailrace.query.pacing import tick
+from tailrace.pacing import tick
 from tailrace.query.step_sort import buckets
 
 Item = TypeVar("Item")

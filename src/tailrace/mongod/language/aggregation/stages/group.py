@@ -22,9 +22,9 @@ from tailrace.mongod.language.aggregation.memory.runs import Runs
 from tailrace.mongod.language.aggregation.rows import PAUSE, Document, Row, Rows, paced
 from tailrace.mongod.language.aggregation.scope import StageScope
 from tailrace.mongod.language.aggregation.stage import Stage
+from tailrace.pacing import tick
 from tailrace.query.expressions import Environment, Expression
 from tailrace.query.missing import MISSING
-from tailrace.query.pacing import tick
 
 Accumulators: TypeAlias = Mapping[str, Accumulator]
 

@@ -15,8 +15,8 @@ from tailrace.mongod.server.reads.read_state import ReadState
 from tailrace.mongod.server.reads.reading import PlannedFind, plan_find
 from tailrace.mongod.server.reads.requests.distinct_request import DISTINCT_FIELDS, DistinctRequest
 from tailrace.mongod.server.reads.requests.variables import read_variables
+from tailrace.pacing import tick
 from tailrace.query.expressions.field_path import split_path
-from tailrace.query.pacing import tick
 
 
 async def run(context: Context) -> Reply:
