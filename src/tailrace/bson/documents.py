@@ -8,8 +8,9 @@ one of these take a slower path in Python, which keeps them.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from itertools import count
 from typing import Any, Final, NoReturn
 
 import bson
@@ -22,7 +23,7 @@ from tailrace.bson import raw as rawbson
 from tailrace.bson.in_pieces import LARGE, read_in_pieces
 from tailrace.bson.values import DBPointer, Symbol, Undefined
 from tailrace.errors import BsonError
-from tailrace.pacing import is_paced, ticked
+from tailrace.pacing import is_paced, tick, ticked
 
 _OPTIONS: Final[CodecOptions[dict[str, Any]]] = CodecOptions(
     document_class=dict,
@@ -37,6 +38,9 @@ _REFERENCE: Final = b"$ref\0"
 _USER_SUBTYPE_255: Final = 255
 _UUID_SUBTYPES: Final = (3, 4)
 _UUID_VALUE_SIZE: Final = 4 + 1 + 16
+_MANY: Final = 1000
+"""Elements that are encoded in one step."""
+_LEVELS: Final = 3
 _LOSSY_TYPES: Final = frozenset({rawbson.UNDEFINED, rawbson.DB_POINTER, rawbson.SYMBOL})
 
 
@@ -165,6 +169,66 @@ def encode(document: Mapping[str, Any]) -> bytes:
         return _encode_document(document)
 
 
+def encode_with_ticks(document: Mapping[str, Any]) -> bytes:
+    """Like `encode`, in pieces if the document has long arrays or documents; for what was computed."""
+    if is_paced() and (len(document) > _MANY or _has_long(document.values(), 1)):
+        parts: list[bytes] = []
+        _encode_in_pieces(document.items(), parts)
+        return b"".join(parts)
+    return encode(document)
+
+
+def _has_long(values: Iterable[Any], levels: int) -> bool:
+    """Whether one of the values, or one inside of them, has many elements; of arrays the ends are tested."""
+    for value in values:
+        kind = value.__class__
+        if kind is not list and kind is not dict:
+            continue
+        if len(value) > _MANY:
+            return True
+        if (
+            levels
+            and value
+            and _has_long(value.values() if kind is dict else (value[0], value[-1]), levels - 1)
+        ):
+            return True
+    return False
+
+
+def _encode_in_pieces(items: Iterable[tuple[str, Any]], parts: list[bytes]) -> int:
+    """Append the parts of a document, which are joined only once; returns its size."""
+    start = len(parts)
+    parts.append(b"")
+    total = 5
+    piece: dict[str, Any] = {}
+    size = 0
+    for name, value in items:
+        kind = value.__class__
+        size += 1
+        if kind is list or kind is dict:
+            size += len(value)
+            if _has_long((value,), _LEVELS):
+                head = rawbson.element(
+                    rawbson.DOCUMENT if kind is dict else rawbson.ARRAY, name.encode(), b""
+                )
+                parts += (rawbson.body(encode(piece)), head)
+                total += len(parts[-2]) + len(head)
+                inner = value.items() if kind is dict else zip(map(str, count()), value, strict=False)
+                total += _encode_in_pieces(inner, parts)
+                piece, size = {}, 0
+                continue
+        piece[name] = value
+        if size > _MANY:
+            parts.append(rawbson.body(encode(piece)))
+            total += len(parts[-1])
+            piece, size = {}, 0
+            tick()
+    parts += (rawbson.body(encode(piece)), b"\0")
+    total += len(parts[-2])
+    parts[start] = rawbson.INT32_LE.pack(total)
+    return total
+
+
 def encode_value(value: Any) -> tuple[int, bytes]:
     """Type byte and value bytes of a value."""
     framed = encode({"": value})
@@ -209,4 +273,5 @@ __all__ = [
     "decode_value",
     "encode",
     "encode_value",
+    "encode_with_ticks",
 ]
