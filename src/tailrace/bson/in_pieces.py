@@ -12,6 +12,7 @@ from bson import Code
 
 from tailrace.bson import raw
 from tailrace.errors import BsonError
+from tailrace.unused import freed_in_pieces
 
 LARGE: Final = 256 * 1024
 """Documents and messages above this size are read in steps."""
@@ -91,7 +92,7 @@ def _read(document: bytes, container: int, start: int, depth: int, how: Pieces) 
             else:
                 only_name = _framed(raw.element(raw.NULL, name, b""))
                 fields = how.add(fields, dict.fromkeys(how.fields(only_name, depth), value))
-    return items if is_array else fields
+    return freed_in_pieces(items) if is_array else freed_in_pieces(fields)
 
 
 def _next_cut(document: bytes, position: int, end: int) -> tuple[int, raw.Element | None]:

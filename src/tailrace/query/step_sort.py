@@ -9,10 +9,12 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any, Final, TypeAlias, TypeVar
 
+from tailrace.unused import freed_in_pieces
+
 Item = TypeVar("Item")
 Keyed: TypeAlias = tuple[Any, Item]
 
-_BUCKET: Final = 4096
+_BUCKET: Final = 2048
 """Elements that are sorted in one step, or distributed in one."""
 _SAMPLES: Final = 16
 """Sampled keys for each bucket, if there are not too many buckets"""
@@ -42,6 +44,7 @@ def buckets(elements: list[Keyed[Item]], *, reverse: bool = False) -> Iterator[l
         yield found
         return
     parts: list[list[Keyed[Item]]] = [[] for _ in range(len(splitters) + 1)]
+    freed_in_pieces(parts, len(elements))
     for start in range(0, len(elements), _BUCKET):
         for element in elements[start : start + _BUCKET]:
             parts[bisect_right(splitters, element[0])].append(element)

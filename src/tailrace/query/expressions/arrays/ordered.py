@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 from tailrace.pacing import tick
 from tailrace.query.step_sort import buckets
+from tailrace.unused import freed_in_pieces
 
 T = TypeVar("T")
 
@@ -20,4 +21,4 @@ def in_order(keyed: Iterable[tuple[Any, T]], *, reverse: bool = False) -> list[T
         tick()
         if bucket is not None:
             found += [item for _, item in bucket]
-    return found
+    return freed_in_pieces(found)

@@ -9,6 +9,7 @@ from tailrace.mongod.language.aggregation.memory.runs import Keyed, Runs
 from tailrace.mongod.language.aggregation.rows import PAUSE, ROWS_BETWEEN_PAUSES, Pause
 from tailrace.pacing import tick
 from tailrace.query.step_sort import buckets
+from tailrace.unused import LARGE, freed_in_pieces
 
 Item = TypeVar("Item")
 
@@ -66,6 +67,8 @@ class Sorter(Generic[Item]):
         if edge is not None and (key <= edge[0] if self._reverse else key >= edge[0]):
             return False
         self._held.append((key, item))
+        if len(self._held) == LARGE:
+            freed_in_pieces(self._held)
         is_over = self._holding.add(size)
         if self._most is not None and (is_over or len(self._held) >= 2 * self._most + 16):
             return self._cut()
@@ -86,7 +89,7 @@ class Sorter(Generic[Item]):
         """Store everything that is held; raises if the disk may not be used."""
         if not self._may_use_disk:
             raise self._refused()
-        ordered: list[Keyed[Item]] = []
+        ordered: list[Keyed[Item]] = freed_in_pieces([], len(self._held))
         for bucket in buckets(self._held, reverse=self._reverse):
             ordered += bucket or ()
             yield PAUSE
@@ -108,7 +111,7 @@ class Sorter(Generic[Item]):
             yield from self._merged()
             return
         # Without their keys, which take more memory than small items: this may be an idle cursor.
-        ordered: list[Item] = []
+        ordered: list[Item] = freed_in_pieces([], len(self._held))
         for bucket in buckets(self._held, reverse=self._reverse):
             ordered += [item for _, item in bucket or ()]
             if len(ordered) > ROWS_BETWEEN_PAUSES:

@@ -25,6 +25,7 @@ from tailrace.mongod.language.aggregation.stage import Stage
 from tailrace.pacing import tick
 from tailrace.query.expressions import Environment, Expression
 from tailrace.query.missing import MISSING
+from tailrace.unused import LARGE, freed_in_pieces
 
 Accumulators: TypeAlias = Mapping[str, Accumulator]
 
@@ -128,6 +129,8 @@ class _Groups:
         if group is None:
             group = self._groups[key] = value, start_states(self._accumulators, value, self._scope)
             self._new += self._group_size + size_of(value)
+            if len(self._groups) == LARGE:
+                freed_in_pieces(self._groups)
         return group[1]
 
     def is_over(self, grown: int) -> bool:
