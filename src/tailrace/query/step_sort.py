@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any, Final, TypeAlias, TypeVar
 
+from tailrace.pacing import tick
 from tailrace.unused import freed_in_pieces
 
 Item = TypeVar("Item")
@@ -60,6 +61,19 @@ def buckets(elements: list[Keyed[Item]], *, reverse: bool = False) -> Iterator[l
         elif part:
             part.sort(key=_key, reverse=reverse)
             yield part
+
+
+def sorted_with_ticks(elements: list[Keyed[Item]], *, reverse: bool = False) -> list[Keyed[Item]]:
+    """The elements in order of their keys; ``elements`` is emptied.
+
+    >>> sorted_with_ticks([(2, "a"), (1, "b"), (2, "c")], reverse=True)
+    [(2, 'a'), (2, 'c'), (1, 'b')]
+    """
+    ordered: list[Keyed[Item]] = freed_in_pieces([], len(elements))
+    for bucket in buckets(elements, reverse=reverse):
+        ordered += bucket or ()
+        tick()
+    return ordered
 
 
 def _splitters(elements: list[Keyed[Item]]) -> list[Any]:

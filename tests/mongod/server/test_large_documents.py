@@ -1,5 +1,6 @@
 """Stored documents of megabytes: read in pieces, with the results of small ones; others are not held up."""
 
+import gc
 import random
 from typing import Any
 
@@ -10,10 +11,10 @@ from pymongo.database import Database
 
 from tailrace.bson import raw as rawbson
 from tailrace.bson.documents import encode
-from tests.mongod.server.endless import Running, computing, operations
+from tests.mongod.server.endless import Running, computing, counting, operations
 from tests.mongod.server.random_values import random_value
 from tests.mongod.server.raw_client import RawClient
-from tests.mongod.server.running import Document
+from tests.mongod.server.running import Document, wait_for
 
 Db = Database[Document]
 LARGE = 300_000
@@ -123,3 +124,29 @@ class TestOthers:
         command = Running(uri, large.name, {**AGAIN, "maxTimeMS": 100})
         assert command.join() == OUT_OF_TIME
         command.client.close()
+
+
+def test_what_an_ended_command_has_computed_is_freed_at_once(
+    client: MongoClient[Document], uri: str, database: Db
+) -> None:
+    size = 54_321
+    database.c.insert_one({"_id": 1})
+    array = {"$range": [0, {"$add": ["$_id", size - 1]}]}
+    endless = {
+        "$let": {"vars": {"array": array}, "in": counting(10_000, counting(10_000, {"$size": "$$array"}))}
+    }
+    command = {"aggregate": "c", "pipeline": [{"$project": {"r": endless}}], "cursor": {}}
+
+    def is_held() -> bool:
+        return any(type(found) is list and len(found) == size for found in gc.get_objects())
+
+    gc.disable()
+    try:
+        with computing(client, uri, database.name, command) as running:
+            wait_for(is_held)
+            (operation,) = operations(client, database.name)
+            client.admin.command("killOp", op=operation["opid"])
+            assert running.join() == INTERRUPTED
+        wait_for(lambda: not is_held())
+    finally:
+        gc.enable()

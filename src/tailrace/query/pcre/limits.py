@@ -128,6 +128,8 @@ class LimitedPattern:
         if length > _LONG:
             raise self._too_many_steps()
         tick()
+        if "_other_engine" not in self.__dict__:
+            aside(lambda: self._other_engine)
         try:
             return self._slow_search(text, position, _BRIEF_SECONDS)
         except TimeoutError:

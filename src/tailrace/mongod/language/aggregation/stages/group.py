@@ -24,6 +24,7 @@ from tailrace.mongod.language.aggregation.scope import StageScope
 from tailrace.mongod.language.aggregation.stage import Stage
 from tailrace.pacing import tick
 from tailrace.query.expressions import Environment, Expression
+from tailrace.query.expressions.arrays.ordered import in_order
 from tailrace.query.missing import MISSING
 from tailrace.unused import LARGE, freed_in_pieces
 
@@ -147,7 +148,7 @@ class _Groups:
                 "Pass allowDiskUse:true to opt in.",
             )
         groups, self._groups = self._groups, {}
-        self._runs.add(_pack(*groups[key]) for key in sorted(groups))
+        self._runs.add(_pack(*group) for group in in_order(groups.items()))
         self._holding.clear()
 
     def results(self) -> Iterator[Row]:

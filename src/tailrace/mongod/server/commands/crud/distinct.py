@@ -5,6 +5,7 @@ from typing import Any
 
 from bson import Regex
 
+from tailrace.bson.documents import encode_with_ticks
 from tailrace.mongod.language.aggregation import PAUSE
 from tailrace.mongod.server.access.needs import on_collection
 from tailrace.mongod.server.dispatch.command import Command, Reply
@@ -40,7 +41,7 @@ async def run(context: Context) -> Reply:
                     tick()
                 else:
                     values.add(row.document)
-        return {"values": values.found, **shown_time(state)}
+        return encode_with_ticks({"values": values.found, **shown_time(state)})
     finally:
         state.close()
 
