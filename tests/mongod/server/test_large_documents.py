@@ -67,6 +67,14 @@ def test_values_of_every_type_are_the_same_after_they_were_computed_with(
     assert found == encode({"_id": 1, "list": values, "z": 1})
 
 
+@pytest.mark.parametrize("compressor", ["zlib", "snappy", "zstd"])
+def test_a_large_reply_is_compressed(uri: str, database: Db, compressor: str) -> None:
+    document = {"_id": 1, "list": [str(number) for number in range(40_000)]}
+    database.c.insert_one(document)
+    with MongoClient[Document](uri, compressors=compressor) as client:
+        assert list(client[database.name].c.find()) == [document]
+
+
 class TestLongArrays:
     """Arrays of more elements than are compared or hashed in one step."""
 

@@ -54,10 +54,11 @@ class _Collector:
 
     def collect_if_it_is_time(self) -> None:
         now = monotonic()
-        is_busy = self._turns.is_wanted or is_any_held()
-        if gc.get_count()[0] < _SOME or now - self._last < (_PATIENCE if is_busy else _BETWEEN_COLLECTIONS):
+        is_wanted = self._turns.is_wanted
+        between = _PATIENCE if is_wanted or is_any_held() else _BETWEEN_COLLECTIONS
+        if gc.get_count()[0] < _SOME or now - self._last < between:
             return
-        is_complete = now >= self._next_complete and not is_busy
+        is_complete = now >= self._next_complete and not is_wanted
         gc.collect(2 if is_complete else 1)
         self._last = monotonic()
         if is_complete:
