@@ -253,7 +253,7 @@ def object_to_array(document: Any) -> list[dict[str, Any]] | None:
         return None
     if not isinstance(document, dict):
         raise CommandError(40390, f"$objectToArray requires a document input, found: {type_name(document)}")
-    return [{"k": key, "v": value} for key, value in document.items()]
+    return [{"k": key, "v": value} for key, value in ticking(list(document.items()))]
 
 
 OPERATORS: Final[dict[str, OperatorParser]] = {
