@@ -311,9 +311,15 @@ class ClientConnection(asyncio.BufferedProtocol):
                 return
             current = outcome.next_request if self._transport is not None else None
             if request.expects_reply:
-                self._send(self._wire.send(request, outcome.reply, more_to_come=current is not None))
+                if len(outcome.reply) > LARGE:
+                    tick()  # each copy of a large reply takes some milliseconds
+                data = self._wire.send(request, outcome.reply, more_to_come=current is not None)
                 # While a slow client reads, only the transport holds its reply.
                 del outcome
+                if len(data) > LARGE:
+                    tick()
+                self._send(data)
+                del data
                 await self._sent()
 
     def _send(self, data: bytes) -> None:
