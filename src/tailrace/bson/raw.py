@@ -109,7 +109,13 @@ def elements(raw: bytes, start: int = 0) -> Iterator[Element]:
     >>> list(elements(doc))
     [(2, b'a', 7, 14)]
     """
-    end = document_end(raw, start)
+    # `document_end` inlined: most documents are small, and a call would be noticeable.
+    try:
+        end = start + _read_int32(raw, start)[0] - 1
+    except struct.error:
+        raise BsonError("a document is shorter than its length field") from None
+    if end >= len(raw) or end < start + 4 or raw[end]:
+        raise BsonError(f"the document at byte {start} has a wrong length or no final NUL")
     index = raw.index
     position = start + 4
     fixed = _FIXED_SIZE

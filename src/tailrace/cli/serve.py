@@ -30,7 +30,7 @@ from tailrace.mongod.cluster.cluster import Cluster
 from tailrace.mongod.server.admin.audit import AuditLog
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.net.event_loop import new_event_loop
-from tailrace.mongod.server.net.garbage import free_memory
+from tailrace.mongod.server.net.garbage import start_freeing
 from tailrace.mongod.server.net.loop_faults import LoopFaults
 from tailrace.mongod.server.net.tls import Tls
 from tailrace.mongod.server.options import ServerOptions
@@ -117,7 +117,7 @@ async def _serve(options: ServerOptions, log: Logbook, pipeline: Pipeline | None
         child = new_child(server, pipeline, log, folder)
         server.pipeline_status = child.status
         child.start()
-    freeing = loop.create_task(free_memory())
+    freeing = start_freeing()
     try:
         print_line(f"ready {server.uri}")
         with writing_to(STANDARD_OUTPUT):

@@ -13,27 +13,33 @@ from typing import Final
 from tailrace.mongod.server.net.turns import paced, turns_of
 from tailrace.unused import free_unused, is_any_held, set_active
 
-_INTERVAL: Final = 0.05
+_INTERVAL: Final = 0.5
+_SOON: Final = 0.05
+"""The interval while large values are in use."""
 _BETWEEN_COLLECTIONS: Final = 1.0
 _SOME: Final = 500
 """New objects that make a collection worthwhile."""
 _PATIENCE: Final = 60.0
-"""Seconds after which garbage is collected although somebody computes all the time."""
+"""Seconds after which garbage is collected although somebody computes all the time, or there is little."""
 _SHARE: Final = 0.001
 """The share of the time that may be spent with looking at all objects, not only at new ones."""
 
 
-async def free_memory() -> None:
-    """Free what this process no longer uses, from now on until cancelled."""
+def start_freeing() -> asyncio.Task[None]:
+    """Free what this process no longer uses, from now on until the task is cancelled."""
     # What was loaded so far stays, so it need not be looked at again.
     gc.collect()
     gc.freeze()
+    return asyncio.get_running_loop().create_task(_free_again_and_again())
+
+
+async def _free_again_and_again() -> None:
     gc.disable()
     set_active(True)
     collector = _Collector()
     try:
         while True:
-            await asyncio.sleep(_INTERVAL)
+            await asyncio.sleep(_SOON if is_any_held() else _INTERVAL)
             await paced(_free_unused)
             collector.collect_if_it_is_time()
     finally:
@@ -55,8 +61,8 @@ class _Collector:
     def collect_if_it_is_time(self) -> None:
         now = monotonic()
         is_wanted = self._turns.is_wanted
-        between = _PATIENCE if is_wanted or is_any_held() else _BETWEEN_COLLECTIONS
-        if gc.get_count()[0] < _SOME or now - self._last < between:
+        is_urgent = not is_wanted and not is_any_held() and gc.get_count()[0] >= _SOME
+        if now - self._last < (_BETWEEN_COLLECTIONS if is_urgent else _PATIENCE):
             return
         is_complete = now >= self._next_complete and not is_wanted
         gc.collect(2 if is_complete else 1)
