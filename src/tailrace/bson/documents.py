@@ -44,27 +44,26 @@ _LEVELS: Final = 3
 _LOSSY_TYPES: Final = frozenset({rawbson.UNDEFINED, rawbson.DB_POINTER, rawbson.SYMBOL})
 
 
-def decode(raw: bytes) -> dict[str, Any]:
-    """The document as a dict; every BSON type has its own Python type. With ticks, if it is large."""
+def decode(raw: bytes, *, whole: bool = False) -> dict[str, Any]:
+    """The document as a dict; every BSON type has its own Python type.
+
+    A large one is decoded in pieces, with ticks, unless ``whole``.
+    """
     try:
-        if len(raw) > LARGE and is_paced():
+        if len(raw) > LARGE and not whole and is_paced():
             return ticked(read_in_pieces(raw, _PIECES))
-        return _decode(raw)
+        if _REFERENCE in raw and _is_lossy(raw, 0):
+            return _decode_document(raw, 0)
+        try:
+            document = bson.decode(raw, _OPTIONS)
+        except InvalidBSON:
+            # Either this is not BSON, and the slower path raises why, or PyMongo refuses what MongoDB stores.
+            return _decode_document(raw, 0)
+        if _MAYBE_LOSSY.search(raw) and encode(document) != raw and _is_lossy(raw, 0):
+            return _decode_document(raw, 0)
+        return document
     except RecursionError:
         raise BsonError("the document is nested too deeply") from None
-
-
-def _decode(raw: bytes) -> dict[str, Any]:
-    if _REFERENCE in raw and _is_lossy(raw, 0):
-        return _decode_document(raw, 0)
-    try:
-        document = bson.decode(raw, _OPTIONS)
-    except InvalidBSON:
-        # Either this is not BSON, and the slower path raises why, or PyMongo refuses what MongoDB stores.
-        return _decode_document(raw, 0)
-    if _MAYBE_LOSSY.search(raw) and encode(document) != raw and _is_lossy(raw, 0):
-        return _decode_document(raw, 0)
-    return document
 
 
 class _Pieces:
@@ -74,7 +73,7 @@ class _Pieces:
         pass
 
     def fields(self, piece: bytes, depth: int) -> dict[str, Any]:  # noqa: ARG002
-        return _decode(piece)
+        return decode(piece, whole=True)
 
     def items(self, piece: bytes, depth: int) -> list[Any]:  # noqa: ARG002
         with suppress(InvalidBSON):
@@ -82,7 +81,8 @@ class _Pieces:
             if _REFERENCE not in piece and encode(found) == piece:
                 return list(found.values())
         # Positions are not unique, or a type was lost.
-        items: list[Any] = _decode(rawbson.document(rawbson.element(rawbson.ARRAY, b"", piece)))[""]
+        framed = rawbson.document(rawbson.element(rawbson.ARRAY, b"", piece))
+        items: list[Any] = decode(framed, whole=True)[""]
         return items
 
     def add(self, fields: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
