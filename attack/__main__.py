@@ -1,12 +1,14 @@
-"""``python -m attack [--short] [PART...]``: attack servers and print what a good client has waited meanwhile.
+"""``python -m attack [OPTION...] [PART...]``: attack servers and print what a good client waits meanwhile.
 
 Parts: `network`, `expensive`, `fuzz`. Where a real mongod can be had, it is attacked in the same way. A row
 fails if the 99th percentile of the good client's pings is above 50 ms and above five times the real server's,
 if the attack cannot be ended, or if the server dies. The exit code is 1 if a row fails. With ``--short`` each
-part takes about a minute.
+part takes about a minute; with ``--only`` there are only the rows with a text in their names. With ``--held``
+each row is followed by what kept the event loop for some milliseconds, and no real server is attacked.
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -31,6 +33,7 @@ FUZZ_MESSAGES = 1_000_000
 SHORT_FUZZ_MESSAGES = 20_000
 FUZZ_CLIENTS = 4
 FUZZ_GROWTH_MEGABYTES = 64
+HELD_SHOWN = 4
 _USER = ("root", "attack")
 
 
@@ -99,20 +102,37 @@ def measured(run: Callable[[Server], tuple[str, float]], server: Server) -> Row:
     return Row(waits, server.peak_megabytes(), outcome, end_seconds)
 
 
-def attack_expensive(servers: list[Server], report: Report, *, short: bool) -> None:
-    report.head("Expensive commands")
-    seconds = SHORT_SECONDS if short else ATTACK_SECONDS
-    for name, command in expensive.commands():
-        run = partial(run_and_end, command, seconds)
-        rows = [measured(run, server) for server in servers]
-        report.row(name, rows[0], rows[1] if len(rows) > 1 else None)
+@dataclass(slots=True)
+class Attacks:
+    """Runs attacks on all servers."""
 
+    servers: list[Server]
+    report: Report
+    only: str
+    held: Path | None
 
-def attack_network(servers: list[Server], report: Report) -> None:
-    report.head("Connections and messages")
-    for name, attack in network.attacks():
-        rows = [measured(partial(_run_through, attack), server) for server in servers]
-        report.row(name, rows[0], rows[1] if len(rows) > 1 else None)
+    def expensive(self, *, short: bool) -> None:
+        self.report.head("Expensive commands")
+        seconds = SHORT_SECONDS if short else ATTACK_SECONDS
+        for name, command in expensive.commands():
+            self._row(name, partial(run_and_end, command, seconds))
+
+    def network(self) -> None:
+        self.report.head("Connections and messages")
+        for name, attack in network.attacks():
+            self._row(name, partial(_run_through, attack))
+
+    def _row(self, name: str, run: Callable[[Server], tuple[str, float]]) -> None:
+        if self.only not in name:
+            return
+        if self.held is not None:
+            os.truncate(self.held, 0)
+        rows = [measured(run, server) for server in self.servers]
+        self.report.row(name, rows[0], rows[1] if len(rows) > 1 else None)
+        if self.held is not None:
+            gaps = [line.split("\t") for line in self.held.read_text().splitlines()]
+            for held, collected, stack in sorted(gaps, key=lambda gap: -int(gap[0]))[:HELD_SHOWN]:
+                print(f"    {held} ms ({collected} ms of them to collect garbage) {stack}", flush=True)
 
 
 def _run_through(attack: network.Attack, server: Server) -> tuple[str, float]:
@@ -160,29 +180,41 @@ def _fuzz(
     print(*(f"    {fault}" for fault in seen.faults), sep="\n", flush=True)
 
 
+def _prepared(stack: ExitStack, report: Report, options: argparse.Namespace) -> Attacks:
+    held: Path | None = None
+    if options.held:
+        held = Path(stack.enter_context(TemporaryDirectory())) / "held"
+        held.touch()
+    servers = [stack.enter_context(tailrace(held=held))]
+    if held is None:
+        real = stack.enter_context(real_mongod())
+        if real is None:
+            print("SKIPPED: there is no real mongod to compare with")
+        else:
+            servers.append(real)
+    for server in servers:
+        with server.connect() as connection:
+            expensive.prepare(connection)
+    return Attacks(servers, report, options.only, held)
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m attack", description="attack servers and print a table")
     parser.add_argument(
         "parts", nargs="*", choices=PARTS, default=PARTS, metavar="PART", help=", ".join(PARTS)
     )
     parser.add_argument("--short", action="store_true", help="about a minute for each part")
+    parser.add_argument("--only", default="", metavar="TEXT", help="rows with this text in their name")
+    parser.add_argument("--held", action="store_true", help="show what kept the event loop")
     options = parser.parse_args()
     report = Report()
     with ExitStack() as stack:
         if "network" in options.parts or "expensive" in options.parts:
-            servers = [stack.enter_context(tailrace())]
-            real = stack.enter_context(real_mongod())
-            if real is None:
-                print("SKIPPED: there is no real mongod to compare with")
-            else:
-                servers.append(real)
-            for server in servers:
-                with server.connect() as connection:
-                    expensive.prepare(connection)
+            attacks = _prepared(stack, report, options)
             if "network" in options.parts:
-                attack_network(servers, report)
+                attacks.network()
             if "expensive" in options.parts:
-                attack_expensive(servers, report, short=options.short)
+                attacks.expensive(short=options.short)
     if "fuzz" in options.parts:
         attack_by_fuzz(report, short=options.short)
     print(f"\n{len(report.failures)} rows failed")

@@ -138,6 +138,8 @@ def _expressions() -> Iterator[tuple[str, Document]]:
         "$indexOfArray of 1 M, 1000 times",
         _project(_reduce(_range(1000), {"$add": ["$$value", {"$indexOfArray": ["$list", -1]}]}), "numbers"),
     )
+    yield "$lt of 1 M", _project({"$lt": ["$list", {"$concatArrays": ["$list", [1]]}]}, "numbers")
+    yield "all of 12 MB", _aggregate("numbers", {"$set": {"more": 1}})
     yield "$zip of 1 M", _project({"$size": {"$zip": {"inputs": ["$list", "$list"]}}}, "numbers")
     yield (
         "$concatArrays that grows",
@@ -279,6 +281,10 @@ def _stages() -> Iterator[tuple[str, Document]]:
     yield "$sort of 1 M", _aggregate("numbers", _NUMBERS, {"$sort": {"list": -1}}, {"$skip": 999_999})
     yield "$group of 1 M", _aggregate("numbers", _NUMBERS, {"$group": {"_id": "$list"}}, {"$skip": 999_999})
     yield (
+        "$group by 1 M numbers",
+        _aggregate("numbers", *[{"$unionWith": "numbers"}] * 9, {"$group": {"_id": "$list"}}),
+    )
+    yield (
         "$group with $push of 1 M",
         _aggregate("numbers", _NUMBERS, {"$group": {"_id": None, "n": {"$push": "$list"}}}),
     )
@@ -340,6 +346,7 @@ def _queries() -> Iterator[tuple[str, Document]]:
 
     yield "find with $expr", find("one", {"$expr": {"$gt": [_LOOP, 0]}})
     yield "find with $in of 500 k", find("items", {"a": {"$in": list(range(-500_000, 0))}})
+    yield "find with $in of 500 k by _id", find("items", {"_id": {"$in": list(range(-500_000, 0))}})
     yield "find with a pattern that backtracks", find("texts", {"text": Regex("^(a|aa)+$")})
     yield "find with patterns on 1 MB", find("long", {"text": Regex("(ab)*c")})
     yield "find with 5000 $or", find("items", {"$or": [{"a": -i, "b": i} for i in range(5000)]})

@@ -52,13 +52,13 @@ class Server:
 
 
 @contextmanager
-def tailrace(name: str = "tailrace", *options: str) -> Iterator[Server]:
-    """A server with a data directory of its own."""
+def tailrace(name: str = "tailrace", *options: str, held: Path | None = None) -> Iterator[Server]:
+    """A server with a data directory of its own; ``held`` is where it reports what kept its event loop."""
     with TemporaryDirectory(prefix="tailrace-attack-") as folder:
         command = [
             sys.executable,
             "-m",
-            "tailrace",
+            *(["tailrace"] if held is None else ["attack.held", str(held)]),
             "serve",
             "--port",
             "0",

@@ -13,7 +13,7 @@ Strings are compared by code point, which is the order of their UTF-8 bytes. ``s
 function of a collation, used for strings at any depth, but never for field names.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
@@ -21,12 +21,15 @@ from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, Ob
 from tailrace.bson.decimal128 import exact
 from tailrace.bson.raw import OLD_BINARY_SUBTYPE
 from tailrace.bson.values import DBPointer, Symbol, Undefined
+from tailrace.pacing import STEPS, tick, ticking
 
 StringKey: TypeAlias = Callable[[str], Any] | None
 """The function that makes the sort key of a string; None to compare code points"""
 SortKey: TypeAlias = tuple[Any, ...]
 
 _NAN: Final = (0,)
+_MANY: Final = 1000
+"""Keys that are hashed or compared in one step."""
 _REGEX_FLAGS: Final = ((2, "i"), (4, "l"), (8, "m"), (16, "s"), (32, "u"), (64, "x"))
 
 
@@ -68,14 +71,63 @@ def _rank_symbol(value: Symbol, string_key: StringKey) -> Any:
 
 def _rank_object(value: Mapping[str, Any], string_key: StringKey) -> Any:
     fields = []
-    for name, item in value.items():
+    for name, item in value.items() if len(value) <= STEPS else ticking(list(value.items())):
         order = _order_of(item)
         fields.append((order.bracket, name, order.rank(item, string_key)))
-    return tuple(fields)
+    return tuple(fields) if len(fields) <= _MANY else _Long(fields)
 
 
 def _rank_array(value: list[Any] | tuple[Any, ...], string_key: StringKey) -> Any:
-    return tuple([sort_key(item, string_key) for item in value])
+    if len(value) <= STEPS:
+        return tuple([sort_key(item, string_key) for item in value])
+    keys = [sort_key(item, string_key) for item in ticking(value)]
+    return tuple(keys) if len(keys) <= _MANY else _Long(keys)
+
+
+class _Long(tuple[Any, ...]):
+    """The keys of many elements; hashed and compared with ticks, and hashed only once."""
+
+    _hash: int | None = None
+
+    def __hash__(self) -> int:
+        if self._hash is None:
+            self._hash = hash(tuple([hash(self[start:end]) for start, end in _spans(len(self))]))
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Long):
+            return False  # of another length
+        return len(self) == len(other) and all(
+            self[start:end] == other[start:end] for start, end in _spans(len(self))
+        )
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def _order(self, other: tuple[Any, ...]) -> int:
+        for start, end in _spans(max(len(self), len(other))):
+            mine, others = self[start:end], other[start:end]
+            if mine != others:
+                return -1 if mine < others else 1
+        return 0
+
+    def __lt__(self, other: tuple[Any, ...]) -> bool:
+        return self._order(other) < 0
+
+    def __le__(self, other: tuple[Any, ...]) -> bool:
+        return self._order(other) <= 0
+
+    def __gt__(self, other: tuple[Any, ...]) -> bool:
+        return self._order(other) > 0
+
+    def __ge__(self, other: tuple[Any, ...]) -> bool:
+        return self._order(other) >= 0
+
+
+def _spans(length: int) -> Iterator[tuple[int, int]]:
+    for start in range(0, length, _MANY):
+        tick()
+        yield start, start + _MANY
 
 
 def _rank_bytes(value: bytes, _string_key: StringKey) -> Any:
@@ -198,6 +250,12 @@ def compare(a: Any, b: Any, string_key: StringKey = None) -> int:
             return -1 if bracket < other_bracket else 1
     elif kind in _NATIVE or (kind is str and string_key is None):
         return int(a > b) - int(a < b)
+    elif kind is list and len(a) > STEPS and len(b) > STEPS:
+        for index in ticking(range(min(len(a), len(b)))):
+            order = compare(a[index], b[index], string_key)
+            if order:
+                return order
+        return (len(a) > len(b)) - (len(a) < len(b))
     key, other_key = sort_key(a, string_key), sort_key(b, string_key)
     return (key > other_key) - (key < other_key)
 

@@ -8,7 +8,9 @@ one of these take a slower path in Python, which keeps them.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from itertools import count
 from typing import Any, Final, NoReturn
 
 import bson
@@ -18,8 +20,10 @@ from bson.codec_options import DatetimeConversion, TypeRegistry
 from bson.errors import InvalidBSON
 
 from tailrace.bson import raw as rawbson
+from tailrace.bson.in_pieces import LARGE, read_in_pieces
 from tailrace.bson.values import DBPointer, Symbol, Undefined
 from tailrace.errors import BsonError
+from tailrace.pacing import is_paced, tick, ticked
 
 _OPTIONS: Final[CodecOptions[dict[str, Any]]] = CodecOptions(
     document_class=dict,
@@ -34,12 +38,20 @@ _REFERENCE: Final = b"$ref\0"
 _USER_SUBTYPE_255: Final = 255
 _UUID_SUBTYPES: Final = (3, 4)
 _UUID_VALUE_SIZE: Final = 4 + 1 + 16
+_MANY: Final = 1000
+"""Elements that are encoded in one step."""
+_LEVELS: Final = 3
 _LOSSY_TYPES: Final = frozenset({rawbson.UNDEFINED, rawbson.DB_POINTER, rawbson.SYMBOL})
 
 
-def decode(raw: bytes) -> dict[str, Any]:
-    """The document as a dict; every BSON type has its own Python type."""
+def decode(raw: bytes, *, whole: bool = False) -> dict[str, Any]:
+    """The document as a dict; every BSON type has its own Python type.
+
+    A large one is decoded in pieces, with ticks, unless ``whole``.
+    """
     try:
+        if len(raw) > LARGE and not whole and is_paced():
+            return ticked(read_in_pieces(raw, _PIECES))
         if _REFERENCE in raw and _is_lossy(raw, 0):
             return _decode_document(raw, 0)
         try:
@@ -52,6 +64,36 @@ def decode(raw: bytes) -> dict[str, Any]:
         return document
     except RecursionError:
         raise BsonError("the document is nested too deeply") from None
+
+
+class _Pieces:
+    """Decodes the pieces of a large document."""
+
+    def enter(self, depth: int) -> None:
+        pass
+
+    def fields(self, piece: bytes, depth: int) -> dict[str, Any]:  # noqa: ARG002
+        return decode(piece, whole=True)
+
+    def items(self, piece: bytes, depth: int) -> list[Any]:  # noqa: ARG002
+        with suppress(InvalidBSON):
+            found = bson.decode(piece, _OPTIONS)
+            if _REFERENCE not in piece and encode(found) == piece:
+                return list(found.values())
+        # Positions are not unique, or a type was lost.
+        framed = rawbson.document(rawbson.element(rawbson.ARRAY, b"", piece))
+        items: list[Any] = decode(framed, whole=True)[""]
+        return items
+
+    def add(self, fields: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+        fields.update(more)
+        return fields
+
+    def scope_start(self, document: bytes, start: int, end: int) -> int:  # noqa: ARG002
+        return rawbson.scope_start(document, start)
+
+
+_PIECES: Final = _Pieces()
 
 
 def _is_lossy(raw: bytes, start: int) -> bool:
@@ -127,6 +169,66 @@ def encode(document: Mapping[str, Any]) -> bytes:
         return _encode_document(document)
 
 
+def encode_with_ticks(document: Mapping[str, Any]) -> bytes:
+    """Like `encode`, in pieces if the document has long arrays or documents; for what was computed."""
+    if is_paced() and (len(document) > _MANY or _has_long(document.values(), 1)):
+        parts: list[bytes] = []
+        _encode_in_pieces(document.items(), parts)
+        return b"".join(parts)
+    return encode(document)
+
+
+def _has_long(values: Iterable[Any], levels: int) -> bool:
+    """Whether one of the values, or one inside of them, has many elements; of arrays the ends are tested."""
+    for value in values:
+        kind = value.__class__
+        if kind is not list and kind is not dict:
+            continue
+        if len(value) > _MANY:
+            return True
+        if (
+            levels
+            and value
+            and _has_long(value.values() if kind is dict else (value[0], value[-1]), levels - 1)
+        ):
+            return True
+    return False
+
+
+def _encode_in_pieces(items: Iterable[tuple[str, Any]], parts: list[bytes]) -> int:
+    """Append the parts of a document, which are joined only once; returns its size."""
+    start = len(parts)
+    parts.append(b"")
+    total = 5
+    piece: dict[str, Any] = {}
+    size = 0
+    for name, value in items:
+        kind = value.__class__
+        size += 1
+        if kind is list or kind is dict:
+            size += len(value)
+            if _has_long((value,), _LEVELS):
+                head = rawbson.element(
+                    rawbson.DOCUMENT if kind is dict else rawbson.ARRAY, name.encode(), b""
+                )
+                parts += (rawbson.body(encode(piece)), head)
+                total += len(parts[-2]) + len(head)
+                inner = value.items() if kind is dict else zip(map(str, count()), value, strict=False)
+                total += _encode_in_pieces(inner, parts)
+                piece, size = {}, 0
+                continue
+        piece[name] = value
+        if size > _MANY:
+            parts.append(rawbson.body(encode(piece)))
+            total += len(parts[-1])
+            piece, size = {}, 0
+            tick()
+    parts += (rawbson.body(encode(piece)), b"\0")
+    total += len(parts[-2])
+    parts[start] = rawbson.INT32_LE.pack(total)
+    return total
+
+
 def encode_value(value: Any) -> tuple[int, bytes]:
     """Type byte and value bytes of a value."""
     framed = encode({"": value})
@@ -171,4 +273,5 @@ __all__ = [
     "decode_value",
     "encode",
     "encode_value",
+    "encode_with_ticks",
 ]

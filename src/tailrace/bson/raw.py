@@ -91,6 +91,17 @@ def value_end(raw: bytes, kind: int, start: int) -> int:
     return end
 
 
+def document_end(raw: bytes, start: int) -> int:
+    """The position of the final NUL of the document that begins at ``start``."""
+    try:
+        end: int = start + _read_int32(raw, start)[0] - 1
+    except struct.error:
+        raise BsonError("a document is shorter than its length field") from None
+    if end >= len(raw) or end < start + 4 or raw[end]:
+        raise BsonError(f"the document at byte {start} has a wrong length or no final NUL")
+    return end
+
+
 def elements(raw: bytes, start: int = 0) -> Iterator[Element]:
     """The elements of the document that begins at byte ``start`` of ``raw``, in order.
 
@@ -98,6 +109,7 @@ def elements(raw: bytes, start: int = 0) -> Iterator[Element]:
     >>> list(elements(doc))
     [(2, b'a', 7, 14)]
     """
+    # `document_end` inlined: most documents are small, and a call would be noticeable.
     try:
         end = start + _read_int32(raw, start)[0] - 1
     except struct.error:
@@ -175,10 +187,8 @@ def subdocuments(raw: bytes, start: int) -> Iterator[bytes | None]:
     True
     """
     # `elements` inlined: names are skipped, and batches of operations are long.
+    end = document_end(raw, start)
     try:
-        end = start + _read_int32(raw, start)[0] - 1
-        if end >= len(raw) or end < start + 4 or raw[end]:
-            raise BsonError(f"the document at byte {start} has a wrong length or no final NUL")
         index = raw.index
         position = start + 4
         while position < end:

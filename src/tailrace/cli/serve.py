@@ -11,7 +11,6 @@ resumed from any time. If Spark is not installed, the server runs without it and
 import argparse
 import asyncio
 import ctypes
-import gc
 import resource
 import signal
 import sys
@@ -31,6 +30,7 @@ from tailrace.mongod.cluster.cluster import Cluster
 from tailrace.mongod.server.admin.audit import AuditLog
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.net.event_loop import new_event_loop
+from tailrace.mongod.server.net.garbage import start_freeing
 from tailrace.mongod.server.net.loop_faults import LoopFaults
 from tailrace.mongod.server.net.tls import Tls
 from tailrace.mongod.server.options import ServerOptions
@@ -41,7 +41,6 @@ __all__ = ["HELP", "add_arguments", "run"]
 
 HELP: Final = "run a replica set or a sharded cluster for any MongoDB driver"
 
-_COLLECTOR_THRESHOLDS: Final = (20_000, 20, 50)
 _MEGABYTE: Final = 1 << 20
 _M_MMAP_THRESHOLD: Final = -3
 """glibc's parameter for the size above which a block is mapped, and is not part of the heap."""
@@ -118,11 +117,7 @@ async def _serve(options: ServerOptions, log: Logbook, pipeline: Pipeline | None
         child = new_child(server, pipeline, log, folder)
         server.pipeline_status = child.status
         child.start()
-    # What was loaded so far stays, so the collector need not scan it again. The rest it need not scan often:
-    # thousands of documents and events live for a moment, and few objects are in cycles.
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_COLLECTOR_THRESHOLDS)
+    freeing = start_freeing()
     try:
         print_line(f"ready {server.uri}")
         with writing_to(STANDARD_OUTPUT):
@@ -130,6 +125,7 @@ async def _serve(options: ServerOptions, log: Logbook, pipeline: Pipeline | None
         stopped = loop.create_task(server.wait_stopped())
         await asyncio.wait([loop.create_task(ending.wait()), stopped], return_when=asyncio.FIRST_COMPLETED)
     finally:
+        freeing.cancel()
         if child is not None:
             await child.stop()
         await server.stop()

@@ -23,7 +23,7 @@ from tailrace.log.event_log import EntryItem, EventLog, LogItem, Slice
 from tailrace.log.shared_output import AnyRow, OutputBatch
 from tailrace.log.stream_output import StreamOutput
 from tailrace.log.waiting import Waiter
-from tailrace.query.pacing import tick
+from tailrace.pacing import tick
 
 _VIEWS: Final = "system.views"
 _ENOUGH: Final = 1000

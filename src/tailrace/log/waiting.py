@@ -17,7 +17,7 @@ from tailrace.events.oplog_entry import PLAIN, Head, OplogEntry
 from tailrace.events.scope import Scope, ScopeKind
 from tailrace.events.stages.oplog_match import EntryFilter
 from tailrace.lake.deferred_entries import is_deferred
-from tailrace.query.pacing import set_pacer
+from tailrace.pacing import set_pacer
 
 _EVERYTHING: Final = ""
 _RELEASED_AT_ONCE: Final = 50

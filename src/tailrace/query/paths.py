@@ -17,8 +17,8 @@ to which the positional operator ``$`` of an update refers.
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeAlias
 
+from tailrace.pacing import ticking
 from tailrace.query.missing import MISSING
-from tailrace.query.pacing import ticking
 
 Test: TypeAlias = Callable[[Any], bool]
 """A test of one value, which may be `MISSING`."""

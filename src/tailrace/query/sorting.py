@@ -21,12 +21,13 @@ from tailrace.bson.compare import SortKey, StringKey, sort_key, type_name
 from tailrace.bson.values import Symbol, Undefined, is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.pacing import tick
 from tailrace.query.expressions.field_path import split_path
 from tailrace.query.expressions.numbers.number_types import real
 from tailrace.query.expressions.operands import is_number
 from tailrace.query.expressions.scope import Collating
-from tailrace.query.pacing import tick
 from tailrace.query.paths import array_index
+from tailrace.query.step_sort import sorted_with_ticks
 
 Document: TypeAlias = dict[str, Any]
 Item = TypeVar("Item")
@@ -127,12 +128,11 @@ class Ordering:
 
     def sort(self, documents: Iterable[Document]) -> list[Document]:
         """The documents in order; equal ones in the order of input."""
-
-        def key(document: Document) -> SortKey:
+        keyed = []
+        for document in documents:
             tick()
-            return self.natural_key(document)
-
-        return sorted(documents, key=key, reverse=self.is_reversed)
+            keyed.append((self.natural_key(document), document))
+        return [document for _, document in sorted_with_ticks(keyed, reverse=self.is_reversed)]
 
 
 class TopSelector(Generic[Item]):
@@ -173,7 +173,7 @@ class TopSelector(Generic[Item]):
 
     def cut(self) -> Sequence[Item]:
         """Drop what is not selected, and return it."""
-        self._held.sort(key=itemgetter(0), reverse=self._ordering.is_reversed)
+        self._held = sorted_with_ticks(self._held, reverse=self._ordering.is_reversed)
         if self._limit is None or len(self._held) < self._limit:
             return ()
         outside = slice(0, -self._limit) if self._from_end else slice(self._limit, None)

@@ -9,10 +9,13 @@ from collections.abc import Iterator
 from operator import itemgetter
 from typing import Any, Final, TypeAlias, TypeVar
 
+from tailrace.pacing import tick
+from tailrace.unused import freed_in_pieces
+
 Item = TypeVar("Item")
 Keyed: TypeAlias = tuple[Any, Item]
 
-_BUCKET: Final = 4096
+_BUCKET: Final = 2048
 """Elements that are sorted in one step, or distributed in one."""
 _SAMPLES: Final = 16
 """Sampled keys for each bucket, if there are not too many buckets"""
@@ -42,6 +45,7 @@ def buckets(elements: list[Keyed[Item]], *, reverse: bool = False) -> Iterator[l
         yield found
         return
     parts: list[list[Keyed[Item]]] = [[] for _ in range(len(splitters) + 1)]
+    freed_in_pieces(parts, len(elements))
     for start in range(0, len(elements), _BUCKET):
         for element in elements[start : start + _BUCKET]:
             parts[bisect_right(splitters, element[0])].append(element)
@@ -57,6 +61,19 @@ def buckets(elements: list[Keyed[Item]], *, reverse: bool = False) -> Iterator[l
         elif part:
             part.sort(key=_key, reverse=reverse)
             yield part
+
+
+def sorted_with_ticks(elements: list[Keyed[Item]], *, reverse: bool = False) -> list[Keyed[Item]]:
+    """The elements in order of their keys; ``elements`` is emptied.
+
+    >>> sorted_with_ticks([(2, "a"), (1, "b"), (2, "c")], reverse=True)
+    [(2, 'a'), (2, 'c'), (1, 'b')]
+    """
+    ordered: list[Keyed[Item]] = freed_in_pieces([], len(elements))
+    for bucket in buckets(elements, reverse=reverse):
+        ordered += bucket or ()
+        tick()
+    return ordered
 
 
 def _splitters(elements: list[Keyed[Item]]) -> list[Any]:

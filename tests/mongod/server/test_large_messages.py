@@ -8,34 +8,17 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from bson import Code, Int64, ObjectId, Regex
 
 from tailrace.bson import raw as rawbson
-from tailrace.bson.documents import DBPointer, Symbol, Undefined, decode, encode
+from tailrace.bson.documents import decode, encode
 from tailrace.mongod.wire import header
+from tests.mongod.server.random_values import random_value
 from tests.mongod.server.raw_client import RawClient, raw_client
 from tests.mongod.server.running import RunningServer, running, wait_for
 
 LARGE = 300_000
 BUDGET = "tailraceMaxMessageMemoryBytes"
 TIMEOUT = "tailraceHalfMessageTimeoutSecs"
-
-
-def random_value(rng: random.Random, depth: int = 0) -> Any:
-    kinds: list[Any] = [
-        1, Int64(7), 2.5, "text", "ä" * 20, None, True, b"bytes", ObjectId(bytes(12)), Regex("a", "i"),
-        Symbol("s"), Undefined(), DBPointer("a.b", ObjectId(bytes(12))), Code("f"), {}, [],
-        {"$ref": "c", "$id": 1}, {"$id": 1, "$ref": "c", "x": 1},
-    ]  # fmt: skip
-    if depth < 3 and rng.random() < 0.4:
-        size = rng.choice([1, 3, (60, 20, 3)[depth]])
-        items = [random_value(rng, depth + 1) for _ in range(size)]
-        form = rng.randrange(3)
-        if form == 0:
-            return items
-        fields = {f"f{number}": item for number, item in enumerate(items)}
-        return fields if form == 1 else Code("g", fields)
-    return rng.choice(kinds)
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -17,9 +17,9 @@ from tailrace.events.layout.fields import Shape
 from tailrace.events.stages.rewrites.reordering import UserStage
 from tailrace.events.stages.stage import Batch, Row
 from tailrace.events.stream_release import SPLIT
+from tailrace.pacing import with_ticks
 from tailrace.query.collation import Collation
 from tailrace.query.expressions.scope import ConstantError
-from tailrace.query.pacing import with_ticks
 from tailrace.query.placed import in_places
 from tailrace.query.reshape import compile_stage
 from tailrace.query.stage_names import is_stage

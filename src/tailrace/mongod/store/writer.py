@@ -25,7 +25,7 @@ from tailrace.mongod.store.table_writer import WriteState
 from tailrace.mongod.store.tables import Transaction
 from tailrace.mongod.store.transactions.locks import Blocked
 from tailrace.mongod.store.write_unit import WriteUnit
-from tailrace.query.pacing import set_pacer
+from tailrace.pacing import set_pacer
 
 if TYPE_CHECKING:
     from tailrace.mongod.store.store import Store

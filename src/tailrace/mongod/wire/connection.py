@@ -18,18 +18,20 @@ request. Requests may be answered in any order, although clients wait for a repl
 """
 
 from collections.abc import Iterable
+from functools import partial
 
 from tailrace.bson import raw
 from tailrace.bson.documents import encode
+from tailrace.bson.in_pieces import LARGE, Steps, finished
 from tailrace.errors import WireError
 from tailrace.mongod.wire import op_msg, op_reply
 from tailrace.mongod.wire.compression import COMPRESSORS, Compressor, compress
 from tailrace.mongod.wire.endpoint import Endpoint
 from tailrace.mongod.wire.header import Header, OpCode, check_size
-from tailrace.mongod.wire.large_document import Steps, finished
 from tailrace.mongod.wire.op_reply import OpReply
 from tailrace.mongod.wire.repeated_command import RepeatedCommand
 from tailrace.mongod.wire.request import READERS, Request, error_document, is_removed_operation
+from tailrace.pacing import aside
 
 
 class Connection(Endpoint[Request]):
@@ -65,7 +67,10 @@ class Connection(Endpoint[Request]):
             self._exhausting[request.request_id] = reply_id
         else:
             self._exhausting.pop(request.request_id, None)
-        return message if request.compressor is None else compress(message, request.compressor)
+        if request.compressor is None:
+            return message
+        work = partial(compress, message, request.compressor)
+        return work() if len(message) <= LARGE else aside(work)
 
     def refuse(self, request: Request, times: bytes = b"") -> bytes:
         """The bytes of the reply to a request that has an error; ``times`` are its last elements."""

@@ -9,11 +9,11 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Final, Generic, Literal, NamedTuple, TypeVar
 
+from tailrace.bson.in_pieces import LARGE
 from tailrace.bson.raw import INT32_LE
 from tailrace.errors import WireError
 from tailrace.mongod.wire.compression import COMPRESSORS, Compressor, decompress, unpacked_size
 from tailrace.mongod.wire.header import HEADER_SIZE, Header, OpCode
-from tailrace.mongod.wire.large_document import LARGE
 from tailrace.mongod.wire.receive_buffer import ReceiveBuffer
 
 MessageT = TypeVar("MessageT")

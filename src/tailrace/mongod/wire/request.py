@@ -14,13 +14,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tailrace.bson import raw
+from tailrace.bson.in_pieces import LARGE, Steps
 from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.wire import op_msg, op_query
 from tailrace.mongod.wire.compression import Compressor
 from tailrace.mongod.wire.header import Header, OpCode
-from tailrace.mongod.wire.large_document import LARGE, Steps, large_document
+from tailrace.mongod.wire.large_document import large_document
 from tailrace.mongod.wire.payload_document import check_document
 
 LEGACY_COMMANDS: Final = frozenset(

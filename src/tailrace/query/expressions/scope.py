@@ -19,10 +19,10 @@ from tailrace.bson.compare import StringKey
 from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.pacing import steps_left, tick
 from tailrace.query.dialect import CURRENT_DIALECT, Dialect
 from tailrace.query.expressions.field_path import check_field_name, split_path, walk
 from tailrace.query.missing import MISSING
-from tailrace.query.pacing import steps_left, tick
 from tailrace.query.placed import in_places
 
 Environment = dict[str, Any]

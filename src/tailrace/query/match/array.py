@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from tailrace.pacing import ticking
 from tailrace.query.expressions.numbers.number_types import integral_value
 from tailrace.query.expressions.operands import INT32_MAX
 from tailrace.query.match.nodes import Condition, Conjunction, ValueCondition
 from tailrace.query.match.scope import FilterScope, OperatorCall, bad_value, is_operator_document
-from tailrace.query.pacing import ticking
 from tailrace.query.paths import as_document
 
 # Documents with these operators are filters, although their first field starts with a dollar sign.

@@ -2,6 +2,7 @@
 
 from bson import Regex
 
+from tailrace.pacing import ticking
 from tailrace.query.match.nodes import Condition, Negation, ValueCondition
 from tailrace.query.match.scope import (
     FilterScope,
@@ -11,7 +12,6 @@ from tailrace.query.match.scope import (
     refuse_undefined,
 )
 from tailrace.query.match.value_tests import membership_test, range_test
-from tailrace.query.pacing import ticking
 
 
 def parse_eq(call: OperatorCall, scope: FilterScope) -> Condition:

@@ -7,6 +7,7 @@
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+from tailrace.pacing import ticking
 from tailrace.query.match.scope import is_operator_document
 
 Condition: TypeAlias = tuple[str, Any]
@@ -23,7 +24,7 @@ def conditions_of(filter: Mapping[str, Any]) -> dict[str, list[Condition]]:  # n
 def _collect(filter: Mapping[str, Any], found: dict[str, list[Condition]]) -> None:  # noqa: A002
     for name, value in filter.items():
         if name == "$and" and isinstance(value, list):
-            for part in value:
+            for part in ticking(value):
                 if isinstance(part, Mapping):
                     _collect(part, found)
         elif not name.startswith("$"):

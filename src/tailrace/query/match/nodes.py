@@ -11,6 +11,7 @@ any, that made the document match, for the positional operator ``$``.
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, TypeAlias
 
+from tailrace.pacing import STEPS, ticking
 from tailrace.query.paths import Path, Test
 
 Document: TypeAlias = dict[str, Any]
@@ -121,6 +122,8 @@ def every(tests: Sequence[Callable[[Any], bool]]) -> Callable[[Any], bool]:
     """A test that passes if all tests do."""
     if len(tests) == 1:
         return tests[0]
+    if len(tests) > STEPS:
+        return lambda value: all(test(value) for test in ticking(tests))
 
     def holds(value: Any) -> bool:
         for test in tests:  # noqa: SIM110 - a generator would cost more than most tests
@@ -135,6 +138,8 @@ def some(tests: Sequence[Callable[[Any], bool]]) -> Callable[[Any], bool]:
     """A test that passes if one of the tests does."""
     if len(tests) == 1:
         return tests[0]
+    if len(tests) > STEPS:
+        return lambda value: any(test(value) for test in ticking(tests))
 
     def holds(value: Any) -> bool:
         for test in tests:  # noqa: SIM110 - see above

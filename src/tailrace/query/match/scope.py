@@ -18,11 +18,11 @@ from tailrace.bson.compare import StringKey
 from tailrace.bson.values import Undefined
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.pacing import tick
 from tailrace.query.dialect import CURRENT_DIALECT, Dialect
 from tailrace.query.expressions.scope import Collating
 from tailrace.query.match.nodes import Condition, Conjunction, Node, ValueCondition, conjunction
 from tailrace.query.match.value_tests import equality_test, regex_test
-from tailrace.query.pacing import tick
 from tailrace.query.paths import Path
 
 

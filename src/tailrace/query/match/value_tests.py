@@ -16,11 +16,12 @@ from bson import Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex
 
 from tailrace.bson.compare import StringKey, sort_key, type_bracket
 from tailrace.bson.values import Symbol, Undefined
+from tailrace.pacing import ticking
 from tailrace.query.expressions.numbers.number_types import real
 from tailrace.query.missing import MISSING
-from tailrace.query.pacing import ticking
 from tailrace.query.paths import Test
 from tailrace.query.pcre import compile_pattern, regex_options, regex_pattern
+from tailrace.unused import freed_in_pieces
 
 _Order: TypeAlias = Callable[[Any, Any], bool]
 
@@ -90,10 +91,12 @@ def membership_test(
     values: list[Any], string_key: StringKey = None, *, undefined_is_null: bool = False
 ) -> Test:
     """A test for values that equal one of the values, or are matched by a regex among them."""
-    keys = frozenset(sort_key(value, string_key) for value in ticking(values) if value is not None)
+    keys = freed_in_pieces(
+        {sort_key(value, string_key): None for value in ticking(values) if value is not None}
+    )
     texts = None
     if string_key is None:
-        texts = frozenset(key[1] for key in ticking(list(keys)) if key[0] == _STRING_BRACKET)
+        texts = freed_in_pieces({key[1]: None for key in ticking(list(keys)) if key[0] == _STRING_BRACKET})
     regexes = [regex_test(value) for value in ticking(values) if isinstance(value, Regex)]
     has_null = any(value is None for value in values)
 

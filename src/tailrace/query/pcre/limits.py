@@ -16,7 +16,7 @@ from functools import cached_property, partial
 from typing import Any, Final, NamedTuple, Protocol, cast
 
 from tailrace.errors import CommandError
-from tailrace.query.pacing import aside, tick
+from tailrace.pacing import aside, tick
 from tailrace.query.pcre.reader import PatternError
 
 TOO_MANY_STEPS: Final = 51156
@@ -128,6 +128,8 @@ class LimitedPattern:
         if length > _LONG:
             raise self._too_many_steps()
         tick()
+        if "_other_engine" not in self.__dict__:
+            aside(lambda: self._other_engine)
         try:
             return self._slow_search(text, position, _BRIEF_SECONDS)
         except TimeoutError:

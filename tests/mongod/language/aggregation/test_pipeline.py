@@ -15,8 +15,8 @@ from tailrace.mongod.language.aggregation import (
     compile_pipeline,
     leading_match,
 )
+from tailrace.pacing import set_pacer
 from tailrace.query.collation import Collation
-from tailrace.query.pacing import set_pacer
 from tests.mongod.language.aggregation.pipeline_helpers import (
     Collections,
     assert_code,

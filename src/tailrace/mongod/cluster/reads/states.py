@@ -19,7 +19,7 @@ from tailrace.mongod.store.clock import ClusterClock
 from tailrace.mongod.store.reader import Reader, Snapshot, State
 from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.write_unit import WriteUnit
-from tailrace.query.pacing import unpaced
+from tailrace.pacing import unpaced
 
 T = TypeVar("T")
 Kind = TypeVar("Kind", bound=ClusterReader)

@@ -13,10 +13,10 @@ from enum import Enum
 from typing import Any, Final, TypeAlias
 
 from tailrace.bson import raw as rawbson
-from tailrace.bson.documents import decode, encode
+from tailrace.bson.documents import decode, encode_with_ticks
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.query.pacing import tick
+from tailrace.pacing import tick
 
 Document: TypeAlias = dict[str, Any]
 
@@ -60,7 +60,7 @@ class Row:
         if raw is None:
             assert self._document is not None, "a row is made of bytes or of values"
             try:
-                raw = self._raw = encode(self._document)
+                raw = self._raw = encode_with_ticks(self._document)
             except ValueError:
                 # BSON itself cannot have a document of this size.
                 raise _too_large("more than 2GB") from None
@@ -74,7 +74,7 @@ class Row:
         raw = self._raw
         if raw is None:
             assert self._document is not None, "a row is made of bytes or of values"
-            raw = encode(self._document)
+            raw = encode_with_ticks(self._document)
             if len(raw) <= rawbson.MAX_INTERNAL_SIZE:  # otherwise `raw` has to refuse it
                 self._raw = raw
         return raw

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
-from tailrace.bson.documents import decode, encode
+from tailrace.bson.documents import decode, encode_with_ticks
 from tailrace.mongod.language.find_projection.array_operators import Components, Slice, at_position
 from tailrace.mongod.language.find_projection.raw_fields import RawProjection
 from tailrace.query.match import Matcher
@@ -30,7 +30,7 @@ class FindProjection:
         """The projected document; pass ``document`` if it is decoded already."""
         if self.on_bytes is not None:
             return self.on_bytes(raw)
-        return encode(self.project(decode(raw) if document is None else document))
+        return encode_with_ticks(self.project(decode(raw) if document is None else document))
 
     def project(self, document: Document) -> Document:
         """The projected document as values; the given document is not changed."""

@@ -91,7 +91,8 @@ class Dispatcher:
             own = await self._run(context)
             reply = replies.success(own, b"" if context.has_no_times else context.after_ok + self.tail())
         except CommandError as error:
-            return self._failed(context, error)
+            # Without its frames: it may be part of the context, which is in one of them.
+            return self._failed(context, error.with_traceback(None))
         except CloseConnection:
             return Outcome(close=True)
         except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
@@ -150,9 +151,11 @@ class Dispatcher:
             interruption = context.cancelled()
             if interruption is None:
                 raise
-            raise interruption from None
         finally:
             context.end()
+        # Not in the handler: the cancellation would be the context of this error, and with it all that was
+        # computed would be in a cycle, since the error is part of the command's context.
+        raise interruption
 
     async def _run_interruptible(self, context: Context) -> Reply:
         timer = self._limit_time(context)

@@ -14,6 +14,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, Final, cast
 
+from tailrace.bson.in_pieces import LARGE, Steps
 from tailrace.errors import WireError
 from tailrace.mongod.server.emulation.fail_points import CUT_OFF
 from tailrace.mongod.server.net.client import Client
@@ -24,8 +25,7 @@ from tailrace.mongod.wire import NEED_DATA, Connection, Request
 from tailrace.mongod.wire.compression import OFFERED
 from tailrace.mongod.wire.endpoint import Announced, body_size
 from tailrace.mongod.wire.header import OpCode
-from tailrace.mongod.wire.large_document import LARGE, Steps
-from tailrace.query.pacing import tick
+from tailrace.pacing import tick
 
 if TYPE_CHECKING:
     from tailrace.mongod.server.net.listener import Listener
@@ -311,9 +311,15 @@ class ClientConnection(asyncio.BufferedProtocol):
                 return
             current = outcome.next_request if self._transport is not None else None
             if request.expects_reply:
-                self._send(self._wire.send(request, outcome.reply, more_to_come=current is not None))
+                if len(outcome.reply) > LARGE:
+                    tick()  # each copy of a large reply takes some milliseconds
+                data = self._wire.send(request, outcome.reply, more_to_come=current is not None)
                 # While a slow client reads, only the transport holds its reply.
                 del outcome
+                if len(data) > LARGE:
+                    tick()
+                self._send(data)
+                del data
                 await self._sent()
 
     def _send(self, data: bytes) -> None:

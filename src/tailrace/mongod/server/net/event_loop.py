@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from tailrace.mongod.server.net.turns import Turns
-from tailrace.query.pacing import set_pacer
+from tailrace.pacing import set_pacer
 
 if TYPE_CHECKING:
     from _typeshed import FileDescriptorLike

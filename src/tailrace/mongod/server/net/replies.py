@@ -10,8 +10,10 @@ from bson import Binary, Int64
 
 from tailrace.bson import raw as rawbson
 from tailrace.bson.documents import encode
+from tailrace.bson.in_pieces import LARGE
 from tailrace.errors import CommandError
 from tailrace.events.cluster_time import to_timestamp
+from tailrace.pacing import tick
 
 _OK: Final = rawbson.body(encode({"ok": 1.0}))
 _SIGNATURE: Final = {"hash": Binary(bytes(20)), "keyId": Int64(0)}
@@ -41,6 +43,8 @@ def success(reply: Mapping[str, Any] | bytes, tail: bytes) -> bytes:
     if not isinstance(reply, bytes) and "ok" in reply:
         return rawbson.document(rawbson.body(encode(reply)), tail)
     raw = reply if isinstance(reply, bytes) else encode(reply)
+    if len(raw) > LARGE:
+        tick()
     # Not `rawbson.document`, which would copy a batch of 16 MB four times instead of once.
     size = rawbson.INT32_LE.pack(len(raw) + len(_OK) + len(tail))
     return b"".join((size, memoryview(raw)[4:-1], _OK, tail, b"\0"))

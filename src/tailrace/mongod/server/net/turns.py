@@ -1,6 +1,6 @@
 """Turns: what computes for long shares the time in which the event loop has nothing else to do.
 
-`paced` runs a coroutine as always, but each of its steps in a greenlet. A `tick` (`query/pacing.py`) in the
+`paced` runs a coroutine as always, but each of its steps in a greenlet. A `tick` (`pacing.py`) in the
 middle of a step, at any depth of ordinary functions, can therefore leave it there, return to the loop, and
 continue later. Between two steps no greenlet is needed, so there are only as many as computations that wait.
 
@@ -22,7 +22,7 @@ from weakref import WeakKeyDictionary
 
 from greenlet import getcurrent, greenlet  # type: ignore[import-untyped]
 
-from tailrace.query.pacing import set_pacer
+from tailrace.pacing import set_pacer
 
 T = TypeVar("T")
 

@@ -19,7 +19,7 @@ from tailrace.mongod.server.reads.services import ReadServices
 from tailrace.mongod.server.reads.targets import Target, resolve_named
 from tailrace.mongod.store.catalog import Index
 from tailrace.mongod.store.ddl.lookup import check_uuid
-from tailrace.query.pacing import tick
+from tailrace.pacing import tick
 
 _COLLECTIONLESS = "$cmd.aggregate"
 

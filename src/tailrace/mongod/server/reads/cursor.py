@@ -10,7 +10,7 @@ from tailrace.mongod.server.reads.batches import ELEMENT_OVERHEAD, MAX_BATCH_BYT
 from tailrace.mongod.server.reads.cursors import CursorBatch
 from tailrace.mongod.server.reads.read_state import ReadState
 from tailrace.mongod.server.reads.scan_cursor import ScanCursor
-from tailrace.query.pacing import tick
+from tailrace.pacing import tick
 
 if TYPE_CHECKING:
     from tailrace.mongod.store.store import Store

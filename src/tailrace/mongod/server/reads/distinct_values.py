@@ -1,6 +1,5 @@
 """The distinct values of a path."""
 
-from operator import itemgetter
 from typing import Any
 
 from tailrace.bson.compare import SortKey, StringKey, sort_key
@@ -8,6 +7,8 @@ from tailrace.bson.documents import encode_value
 from tailrace.bson.raw import MAX_USER_SIZE
 from tailrace.errors import CommandError
 from tailrace.mongod.store.indexes.index_values import IndexPaths
+from tailrace.pacing import ticking
+from tailrace.query.expressions.arrays.ordered import in_order
 from tailrace.query.missing import MISSING
 from tailrace.query.paths import Path
 
@@ -38,7 +39,7 @@ class DistinctValues:
 
     @property
     def found(self) -> list[Any]:
-        return [value for _, value in sorted(self._found, key=itemgetter(0))]
+        return in_order(self._found)
 
     def add(self, document: dict[str, Any]) -> None:
         """Add the values of a document; raises 17217 when the values do not fit into a reply."""
@@ -52,7 +53,7 @@ class DistinctValues:
 
     def _add_elements(self, value: Any) -> None:
         if isinstance(value, list):
-            for item in value:
+            for item in ticking(value):
                 self._add(item)
         else:
             self._add(value)

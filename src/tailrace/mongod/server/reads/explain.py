@@ -26,9 +26,9 @@ from tailrace.mongod.server.reads.reading import PlannedFind, plan_find
 from tailrace.mongod.server.reads.requests.aggregate_request import AggregateRequest
 from tailrace.mongod.server.reads.requests.find_request import FindRequest
 from tailrace.mongod.server.reads.requests.variables import read_variables
+from tailrace.pacing import tick
 from tailrace.query.collation import Collation
 from tailrace.query.match import Matcher, compile_match
-from tailrace.query.pacing import tick
 
 QUERY_PLANNER: Final = "queryPlanner"
 _ALL_PLANS: Final = "allPlansExecution"

@@ -27,8 +27,8 @@ from tailrace.mongod.store.ddl.timeseries import create_timeseries, drop_definit
 from tailrace.mongod.store.store import Store, WritePace
 from tailrace.mongod.store.unit_of_work import UnitOfWork
 from tailrace.mongod.store.write_unit import WriteUnit
+from tailrace.pacing import with_ticks
 from tailrace.query.missing import MISSING
-from tailrace.query.pacing import with_ticks
 
 _Statement: TypeAlias = bytes | UpdateSpec | CommandError
 _MERGED_AT_ONCE: Final = 500

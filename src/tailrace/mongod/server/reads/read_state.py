@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tailrace.mongod.language.aggregation import PAUSE, Pause
 from tailrace.mongod.server.reads.access.access_paths import AccessPath
 from tailrace.mongod.store.reader import Reader, Record
-from tailrace.query.pacing import tick
+from tailrace.pacing import tick
 
 if TYPE_CHECKING:
     from tailrace.mongod.server.dispatch.context import Context

@@ -15,8 +15,8 @@ from tailrace.mongod.server.reads.batches import ELEMENT_OVERHEAD, MAX_BATCH_BYT
 from tailrace.mongod.server.reads.cursors import CursorBatch
 from tailrace.mongod.server.reads.read_state import ReadState
 from tailrace.mongod.store.reader import Reader
+from tailrace.pacing import tick, ticking, with_ticks
 from tailrace.query.match import Matcher
-from tailrace.query.pacing import tick, ticking, with_ticks
 
 _Work: TypeAlias = Callable[[list[bytes]], list[bytes]]
 """Turns documents into results."""

@@ -33,7 +33,7 @@ from tailrace.mongod.server.reads.explain import about_server
 from tailrace.mongod.server.reads.requests.aggregate_request import AggregateRequest
 from tailrace.mongod.server.streams.stream_checks import STAGE, check_stream
 from tailrace.mongod.server.streams.stream_place import place_of_stream
-from tailrace.query.pacing import tick
+from tailrace.pacing import tick
 
 if TYPE_CHECKING:
     from tailrace.mongod.server.dispatch.context import Context

@@ -17,9 +17,9 @@ from tailrace.mongod.store.catalog import Collection
 from tailrace.mongod.store.indexes.id_keys import id_key
 from tailrace.mongod.store.reader import Reader, Record
 from tailrace.mongod.store.transactions.rehearsal import RehearsalUnit
+from tailrace.pacing import with_ticks
 from tailrace.query.collation import Collation
 from tailrace.query.match import Matcher, compile_match
-from tailrace.query.pacing import with_ticks
 from tailrace.query.sorting import Ordering, TopSelector, compile_sort
 
 Owns: TypeAlias = Callable[[bytes], bool]

@@ -5,7 +5,7 @@ among them is not a number. Accumulators skip values that they cannot use.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final
 
@@ -14,7 +14,9 @@ from bson import Decimal128, Int64
 from tailrace.bson.compare import StringKey
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.pacing import ticking
 from tailrace.query.expressions.arguments import named_specs, parse_list
+from tailrace.query.expressions.arrays.ordered import in_order
 from tailrace.query.expressions.numbers.number_types import (
     DECIMAL,
     Kind,
@@ -33,7 +35,6 @@ from tailrace.query.expressions.scope import (
     ExpressionScope,
     OperatorParser,
 )
-from tailrace.query.pacing import ticking
 
 _QUANTILE_ARGUMENTS: Final = ("input", "method")
 
@@ -71,10 +72,10 @@ def _sum(values: list[Any], _: StringKey = None) -> Any:
     return int32_or_int64(total) if kind is Kind.INT32 else Int64(total)
 
 
-def _double_total(numbers: Iterable[Number]) -> float:
+def _double_total(numbers: Sequence[Number]) -> float:
     """The sum, rounded once; MongoDB adds with two doubles, which has the same result."""
     parts: list[float] = []
-    for number in numbers:
+    for number in ticking(numbers):
         high = to_double(number)
         parts.append(high)
         if isinstance(number, int):
@@ -86,11 +87,11 @@ def _double_total(numbers: Iterable[Number]) -> float:
         return sum(parts)
 
 
-def _decimal_total(numbers: Iterable[Number]) -> Decimal:
+def _decimal_total(numbers: Sequence[Number]) -> Decimal:
     """The sum of the decimals in their order, plus the exact sum of all other numbers."""
     total = Decimal(0)
     others: list[Number] = []
-    for number in numbers:
+    for number in ticking(numbers):
         if isinstance(number, Decimal128):
             total = DECIMAL.add(total, to_decimal(number))
         else:
@@ -107,7 +108,7 @@ def _average(values: list[Any], _: StringKey) -> Any:
     numbers = _numbers(values)
     if not numbers:
         return None
-    if any(isinstance(number, Decimal128) for number in numbers):
+    if any(isinstance(number, Decimal128) for number in ticking(numbers)):
         return decimal128(DECIMAL.divide(_decimal_total(numbers), Decimal(len(numbers))))
     return _double_total(numbers) / len(numbers)
 
@@ -210,7 +211,7 @@ def _parse_samples(
     def samples(env: Environment) -> list[float]:
         value = source(env)
         numbers = (to_double(number) for number in _numbers(value if isinstance(value, list) else [value]))
-        return sorted(number for number in numbers if not math.isnan(number))
+        return in_order((number, number) for number in numbers if not math.isnan(number))
 
     return samples
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from tailrace.bson.values import is_string
 from tailrace.errors import CommandError
+from tailrace.pacing import pieces, ticking
 from tailrace.query.expressions.arguments import (
     Law,
     between,
@@ -24,7 +25,7 @@ from tailrace.query.expressions.scope import (
     OperatorParser,
 )
 from tailrace.query.missing import MISSING
-from tailrace.query.pacing import pieces, ticking
+from tailrace.unused import freed_in_pieces
 
 # MongoDB refuses a $range that would take more than 100 MB, 16 bytes a number.
 _MAX_ELEMENTS: Final = 100 * 1024 * 1024 // 16
@@ -75,7 +76,7 @@ def concat_arrays(arrays: Iterable[Any]) -> list[Any] | None:
             raise CommandError(_EXCEEDED_MEMORY_LIMIT, "$concatArrays would exceed the memory limit")
         for piece in pieces(array, _COPIED_AT_ONCE):
             result += piece
-    return result
+    return freed_in_pieces(result)
 
 
 def _parse_in(name: str, spec: Any, scope: ExpressionScope) -> Expression:
@@ -146,7 +147,7 @@ def make_range(start: Any, end: Any, step: Any = 1) -> list[int]:
         raise CommandError(
             _EXCEEDED_MEMORY_LIMIT, f"$range would exceed the memory limit: {len(numbers)} numbers"
         )
-    found: list[int] = []
+    found: list[int] = freed_in_pieces([], len(numbers))
     for piece in pieces(numbers, _COPIED_AT_ONCE):
         found += piece
     return found
@@ -159,7 +160,7 @@ def reverse_array(array: Any) -> list[Any] | None:
         raise CommandError(
             34435, f"The argument to $reverseArray must be an array, but was of type: {type_name(array)}"
         )
-    return array[::-1]
+    return freed_in_pieces(array[::-1])
 
 
 def size(array: Any) -> int:
@@ -252,7 +253,7 @@ def object_to_array(document: Any) -> list[dict[str, Any]] | None:
         return None
     if not isinstance(document, dict):
         raise CommandError(40390, f"$objectToArray requires a document input, found: {type_name(document)}")
-    return [{"k": key, "v": value} for key, value in document.items()]
+    return [{"k": key, "v": value} for key, value in ticking(list(document.items()))]
 
 
 OPERATORS: Final[dict[str, OperatorParser]] = {

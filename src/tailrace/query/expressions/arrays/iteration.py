@@ -6,6 +6,7 @@ from typing import Any, Final
 from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.pacing import ticking
 from tailrace.query.expressions.arguments import named_specs
 from tailrace.query.expressions.numbers.number_types import int32_value
 from tailrace.query.expressions.operands import is_nullish, is_truthy, type_name
@@ -18,7 +19,7 @@ from tailrace.query.expressions.scope import (
     check_variable_write,
 )
 from tailrace.query.missing import MISSING
-from tailrace.query.pacing import ticking
+from tailrace.unused import freed_in_pieces
 
 _ELEMENT: Final = "this"
 
@@ -47,7 +48,7 @@ def _parse_map(name: str, spec: Any, scope: ExpressionScope) -> Expression:
         if not isinstance(array, list):
             raise CommandError(16883, f"input to {name} must be an array not {type_name(array)}")
         inner = env.copy()
-        result = []
+        result: list[Any] = freed_in_pieces([], len(array))
         for item in ticking(array):
             inner[variable] = item
             value = body(inner)
@@ -79,7 +80,7 @@ def _parse_filter(name: str, spec: Any, scope: ExpressionScope) -> Expression:
             raise CommandError(28651, f"input to {name} must be an array not {type_name(array)}")
         remaining = _checked_limit(name, limit(env))
         inner = env.copy()
-        result: list[Any] = []
+        result: list[Any] = freed_in_pieces([], len(array))
         for item in ticking(array):
             if len(result) == remaining:
                 break
@@ -166,13 +167,16 @@ def _parse_zip(name: str, spec: Any, scope: ExpressionScope) -> Expression:
             if not isinstance(array, list):
                 raise CommandError(34468, f"{name} found a non-array expression in input: {type_name(array)}")
             arrays.append(array)
+        result: list[list[Any]] = freed_in_pieces([], max(map(len, arrays), default=0))
         if not longest:
-            return [list(row) for row in zip(ticking(arrays[0]), *arrays[1:], strict=False)]
+            result += [list(row) for row in zip(ticking(arrays[0]), *arrays[1:], strict=False)]
+            return result
         filling = build_array(fillers, env)
-        return [
+        result += [
             [default if item is MISSING else item for item, default in zip(row, filling, strict=True)]
             for row in zip_longest(ticking(arrays[0]), *arrays[1:], fillvalue=MISSING)
         ]
+        return result
 
     return apply
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from tailrace.query.pacing import tick
-from tailrace.query.step_sort import buckets
+from tailrace.query.step_sort import sorted_with_ticks
+from tailrace.unused import freed_in_pieces
 
 T = TypeVar("T")
 
@@ -15,9 +15,4 @@ def in_order(keyed: Iterable[tuple[Any, T]], *, reverse: bool = False) -> list[T
     >>> in_order([(2, "a"), (1, "b"), (2, "c")], reverse=True)
     ['a', 'c', 'b']
     """
-    found: list[T] = []
-    for bucket in buckets(list(keyed), reverse=reverse):
-        tick()
-        if bucket is not None:
-            found += [item for _, item in bucket]
-    return found
+    return freed_in_pieces([item for _, item in sorted_with_ticks(list(keyed), reverse=reverse)])

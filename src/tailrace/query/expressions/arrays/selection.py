@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from tailrace.bson.compare import StringKey, sort_key
 from tailrace.errors import CommandError
+from tailrace.pacing import ticking
 from tailrace.query.expressions.arguments import named_expressions, named_specs
 from tailrace.query.expressions.arrays.ordered import in_order
 from tailrace.query.expressions.field_path import split_path
@@ -17,7 +18,6 @@ from tailrace.query.expressions.scope import (
     ExpressionScope,
     OperatorParser,
 )
-from tailrace.query.pacing import ticking
 
 
 def _parse_sort_array(name: str, spec: Any, scope: ExpressionScope) -> Expression:

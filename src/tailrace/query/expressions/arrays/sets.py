@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from tailrace.bson.compare import SortKey, StringKey, sort_key
 from tailrace.errors import CommandError
+from tailrace.pacing import ticking
 from tailrace.query.expressions.arguments import (
     Law,
     parse_exactly,
@@ -25,15 +26,19 @@ from tailrace.query.expressions.scope import (
     ExpressionScope,
     OperatorParser,
 )
-from tailrace.query.pacing import ticking
+from tailrace.unused import freed_in_pieces
 
 
 def _keyed(array: list[Any], string_key: StringKey) -> dict[SortKey, Any]:
     """The elements by their sort key, in the order of their first occurrence."""
-    elements: dict[SortKey, Any] = {}
+    elements: dict[SortKey, Any] = freed_in_pieces({}, len(array))
     for item in ticking(array):
         elements.setdefault(sort_key(item, string_key), item)
     return elements
+
+
+def _has_all(keys: dict[SortKey, Any], wanted: dict[SortKey, Any]) -> bool:
+    return len(keys) >= len(wanted) and all(key in keys for key in ticking(list(wanted)))
 
 
 def _check_array(code: int, name: str, value: Any) -> None:
@@ -88,7 +93,8 @@ def _intersection(sets: list[dict[SortKey, Any]]) -> dict[SortKey, Any]:
     if not sets:
         return {}
     first, *others = sets
-    return {key: first[key] for key in ticking(list(first)) if all(key in other for other in others)}
+    keys = ticking(list(first))
+    return freed_in_pieces({key: first[key] for key in keys if all(key in other for other in others)})
 
 
 def _parse_difference(name: str, spec: Any, scope: ExpressionScope) -> Expression:
@@ -102,7 +108,8 @@ def _parse_difference(name: str, spec: Any, scope: ExpressionScope) -> Expressio
         _check_array(17048, name, minuend)
         _check_array(17049, name, subtrahend)
         removed = _keyed(subtrahend, string_key)
-        return [item for key, item in _keyed(minuend, string_key).items() if key not in removed]
+        kept = _keyed(minuend, string_key)
+        return freed_in_pieces([kept[key] for key in ticking(list(kept)) if key not in removed])
 
     return apply
 
@@ -120,8 +127,8 @@ def _parse_equals(name: str, spec: Any, scope: ExpressionScope) -> Expression:
         arrays = [expression(env) for expression in expressions]
         for array in arrays:
             _check_array(17044, name, array)
-        first, *others = (_keyed(array, string_key).keys() for array in arrays)
-        return all(first == other for other in others)
+        first, *others = (_keyed(array, string_key) for array in arrays)
+        return all(len(first) == len(other) and _has_all(first, other) for other in others)
 
     return apply
 
@@ -138,7 +145,7 @@ def _parse_is_subset(name: str, spec: Any, scope: ExpressionScope) -> Expression
         part, whole = left(env), right(env)
         _check_array(not_array, name, part)
         _check_array(17042, name, whole)
-        return _keyed(part, string_key).keys() <= _keyed(whole, string_key).keys()
+        return _has_all(_keyed(whole, string_key), _keyed(part, string_key))
 
     return apply
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 from bson import Int64
 
 from tailrace.errors import CommandError
+from tailrace.pacing import spend
 from tailrace.query.expressions.arguments import binary, unary
 from tailrace.query.expressions.numbers.arithmetic import add, divide, multiply
 from tailrace.query.expressions.numbers.number_function import DomainCheck, number_function
@@ -28,6 +29,7 @@ from tailrace.query.expressions.operands import Number, is_nullish, is_number, t
 from tailrace.query.expressions.scope import OperatorParser
 
 _DIGITS: Final = 34
+_POWER_STEPS: Final = 20
 # More digits than the result has, so that one rounding gives the nearest decimal128.
 _WIDE: Final = Context(prec=_DIGITS + 16, Emin=DECIMAL.Emin * 2, Emax=DECIMAL.Emax * 2, traps=[])
 
@@ -94,6 +96,7 @@ def _decimal_power(base: Decimal, exponent: Decimal) -> Decimal:
     if exponent == 0 or base == 1 or (base == -1 and exponent.is_infinite()):
         result = Decimal(1)
     else:
+        spend(_POWER_STEPS)
         result = DECIMAL.plus(_WIDE.power(base, exponent))
     if not result:
         return Decimal(0, DECIMAL).scaleb(DECIMAL.Etiny(), DECIMAL)

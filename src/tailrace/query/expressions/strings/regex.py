@@ -8,6 +8,7 @@ from bson import Regex
 
 from tailrace.bson.values import is_string
 from tailrace.errors import CommandError
+from tailrace.pacing import spend
 from tailrace.query.expressions.arguments import named_expressions
 from tailrace.query.expressions.operands import is_nullish, type_name
 from tailrace.query.expressions.scope import (
@@ -19,6 +20,7 @@ from tailrace.query.expressions.scope import (
 )
 from tailrace.query.pcre import INVALID_PATTERN, compile_pattern, regex_options, regex_pattern
 from tailrace.query.pcre.limits import SearchPattern
+from tailrace.unused import freed_in_pieces
 
 _INVALID_IN_EXPRESSION: Final = 51111
 
@@ -93,6 +95,7 @@ def _matches(pattern: SearchPattern, text: str) -> Iterator[re.Match[str]]:
     """All non-overlapping matches; after an empty one the search continues one character later."""
     position = 0
     while match := pattern.search(text, position):
+        spend(1)
         yield match
         position = match.end() + (match.start() == match.end())
         if position >= len(text):
@@ -110,6 +113,6 @@ def _first(matches: Iterator[re.Match[str]]) -> dict[str, Any] | None:
 
 OPERATORS: Final[dict[str, OperatorParser]] = {
     "$regexFind": _regex(_first),
-    "$regexFindAll": _regex(lambda matches: [_described(match) for match in matches]),
+    "$regexFindAll": _regex(lambda matches: freed_in_pieces([_described(match) for match in matches])),
     "$regexMatch": _regex(lambda matches: next(matches, None) is not None),
 }

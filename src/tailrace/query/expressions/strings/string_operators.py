@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from tailrace.bson.values import is_string
 from tailrace.errors import CommandError
+from tailrace.pacing import spend
 from tailrace.query.expressions.arguments import (
     Law,
     between,
@@ -22,11 +23,13 @@ from tailrace.query.expressions.numbers.number_types import int32_value, real
 from tailrace.query.expressions.operands import is_nullish, is_number, type_name
 from tailrace.query.expressions.scope import Environment, Expression, ExpressionScope, OperatorParser
 from tailrace.query.expressions.strings.text import coerced_text
+from tailrace.unused import freed_in_pieces
 
 _WHITESPACE: Final = "\0\t\n\v\f\r \u00a0\u1680" + "".join(chr(code) for code in range(0x2000, 0x200B))
 _UTF8_CONTINUATION: Final = 0x80
 _MAX_LENGTH: Final = 64 << 20
 _TOO_LONG: Final = 13548
+_COPIED_IN_A_STEP: Final = 16 * 1024
 
 
 def concat(values: Iterable[Any]) -> str | None:
@@ -37,7 +40,10 @@ def concat(values: Iterable[Any]) -> str | None:
         if not is_string(value):
             raise CommandError(16702, f"$concat only supports strings, not {type_name(value)}")
         texts.append(value)
-    _check_length(sum(map(len, texts)))
+    length = sum(map(len, texts))
+    _check_length(length)
+    if length > _COPIED_IN_A_STEP:
+        spend(length // _COPIED_IN_A_STEP)
     return "".join(texts)
 
 
@@ -152,7 +158,7 @@ def split(text: Any, separator: Any) -> list[str] | None:
     if not separator:
         raise CommandError(40087, "$split requires a non-empty separator")
     parts: list[str] = text.split(separator)
-    return parts
+    return freed_in_pieces(parts)
 
 
 def _trim(strip: Callable[[str, str], str]) -> OperatorParser:

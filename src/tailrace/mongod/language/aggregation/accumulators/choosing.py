@@ -2,7 +2,6 @@
 
 from collections import deque
 from collections.abc import Callable
-from operator import itemgetter
 from typing import Any, Final
 
 from tailrace.mongod.language.aggregation.accumulators.accumulator import (
@@ -15,11 +14,13 @@ from tailrace.mongod.language.aggregation.accumulators.accumulator import (
 )
 from tailrace.mongod.language.aggregation.memory.budget import exceeded, size_of
 from tailrace.mongod.language.aggregation.scope import StageScope
+from tailrace.pacing import ticking
 from tailrace.query.expressions import Environment
 from tailrace.query.expressions.arguments import named_specs
 from tailrace.query.expressions.arrays.selection import checked_count
 from tailrace.query.expressions.operands import is_nullish
 from tailrace.query.missing import MISSING
+from tailrace.query.step_sort import sorted_with_ticks
 
 
 class First:
@@ -228,8 +229,8 @@ class _ExtremeN(_Several):
 
     def _cut(self) -> int:
         """Drop what is not selected; returns its size."""
-        self._held.sort(key=itemgetter(0), reverse=self.is_descending)
-        dropped = sum(size_of(value) for _, value in self._held[self._count :])
+        self._held = sorted_with_ticks(self._held, reverse=self.is_descending)
+        dropped = sum(size_of(value) for _, value in ticking(self._held[self._count :]))
         del self._held[self._count :]
         return dropped
 

@@ -15,6 +15,7 @@ from tailrace.mongod.language.aggregation.memory.budget import exceeded, size_of
 from tailrace.mongod.language.aggregation.scope import StageScope
 from tailrace.query.expressions.operands import is_nullish, type_name
 from tailrace.query.missing import MISSING
+from tailrace.unused import LARGE, freed_in_pieces
 
 _SET_OVERHEAD: Final = 64
 """What an element of a set takes besides its value."""
@@ -43,6 +44,8 @@ class Push:
         if self._size > self._limit:
             raise exceeded(self.name, self._limit)
         self._values.append(value)
+        if len(self._values) == LARGE:
+            freed_in_pieces(self._values)
         return size
 
     def result(self) -> list[Any]:
@@ -91,6 +94,8 @@ class AddToSet:
         if self._size > self._limit:
             raise exceeded(self.name, self._limit)
         self._values[key] = value
+        if len(self._values) == LARGE:
+            freed_in_pieces(self._values)
         return size
 
     def result(self) -> list[Any]:

@@ -6,7 +6,9 @@ from typing import Any, Final
 from tailrace.mongod.language.aggregation.accumulators.accumulator import Accumulator, AccumulatorParser
 from tailrace.mongod.language.aggregation.memory.budget import size_of
 from tailrace.mongod.language.aggregation.scope import StageScope
+from tailrace.pacing import ticking
 from tailrace.query.expressions.arrays.accumulators import checked_fractions, quantile, quantile_specs
+from tailrace.query.expressions.arrays.ordered import in_order
 from tailrace.query.expressions.numbers.number_types import to_double
 from tailrace.query.expressions.operands import is_number
 
@@ -29,7 +31,7 @@ class Quantiles:
         return 0
 
     def result(self) -> Any:
-        ordered = sorted(self._numbers)
+        ordered = in_order((number, number) for number in ticking(self._numbers))
         return [quantile(ordered, fraction) for fraction in self._fractions]
 
     def partial(self) -> list[float]:

@@ -14,8 +14,8 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.rows import PAUSE, Document, Row, Rows, rows_of
 from tailrace.mongod.language.aggregation.scope import StageScope
+from tailrace.pacing import tick, with_ticks
 from tailrace.query.missing import MISSING
-from tailrace.query.pacing import tick
 from tailrace.query.paths import Path, array_index
 
 _KEPT_BYTES: Final = 100 * 1024 * 1024
@@ -34,7 +34,7 @@ class ForeignCollection:
     def rows(self) -> Rows:
         """All documents, with pauses on the first call."""
         if self._kept is not None:
-            yield from self._kept
+            yield from with_ticks(self._kept)
             return
         kept: list[Row] | None = []
         size = 0

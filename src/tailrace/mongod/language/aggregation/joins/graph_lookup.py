@@ -21,12 +21,12 @@ from tailrace.mongod.language.aggregation.rows import PAUSE, Document, Pause, Ro
 from tailrace.mongod.language.aggregation.scope import PipelineContext, StageScope
 from tailrace.mongod.language.aggregation.specification import checked_collection
 from tailrace.mongod.language.aggregation.stage import Stage
+from tailrace.pacing import tick, ticking
 from tailrace.query.expressions.field_path import split_path
 from tailrace.query.expressions.numbers.number_types import fits_int64, integral_value
 from tailrace.query.expressions.operands import is_number, type_name
 from tailrace.query.match import Matcher, compile_match
 from tailrace.query.missing import MISSING
-from tailrace.query.pacing import tick, ticking
 
 _REQUIRED: Final = ("from", "as", "startWith", "connectFromField", "connectToField")
 _MAX_BYTES: Final = DEFAULT_LIMIT

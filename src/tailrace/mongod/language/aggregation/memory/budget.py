@@ -7,7 +7,7 @@ values take several times as much in Python, so that a server needs more memory 
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
-from tailrace.bson.documents import encode
+from tailrace.bson.documents import encode_with_ticks
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.memory.spill_folder import SpillFolder
@@ -127,7 +127,7 @@ def size_of(value: Any) -> int:
         return _VALUE_OVERHEAD
     if kind is str or kind is bytes:
         return _VALUE_OVERHEAD + len(value)
-    return len(encode({"": value})) + _VALUE_OVERHEAD
+    return len(encode_with_ticks({"": value})) + _VALUE_OVERHEAD
 
 
 def exceeded(name: str, limit: int, how: str = "cannot spill to disk") -> CommandError:

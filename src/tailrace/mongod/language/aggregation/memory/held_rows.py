@@ -6,7 +6,7 @@ from typing import Final
 from tailrace.mongod.language.aggregation.memory.budget import ROW_OVERHEAD, StageMemory
 from tailrace.mongod.language.aggregation.memory.spill_file import Part, SpillFile
 from tailrace.mongod.language.aggregation.rows import Document, Row, pack, unpack
-from tailrace.query.pacing import tick
+from tailrace.pacing import tick
 
 KEPT_DECODED: Final = 64 * 1024
 """How many bytes of rows are held together with their values, which take many times as much."""

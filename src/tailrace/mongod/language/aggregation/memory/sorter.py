@@ -7,8 +7,9 @@ from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.memory.budget import StageMemory
 from tailrace.mongod.language.aggregation.memory.runs import Keyed, Runs
 from tailrace.mongod.language.aggregation.rows import PAUSE, ROWS_BETWEEN_PAUSES, Pause
-from tailrace.query.pacing import tick
-from tailrace.query.step_sort import buckets
+from tailrace.pacing import tick, ticking
+from tailrace.query.step_sort import buckets, sorted_with_ticks
+from tailrace.unused import LARGE, freed_in_pieces
 
 Item = TypeVar("Item")
 
@@ -66,6 +67,8 @@ class Sorter(Generic[Item]):
         if edge is not None and (key <= edge[0] if self._reverse else key >= edge[0]):
             return False
         self._held.append((key, item))
+        if len(self._held) == LARGE:
+            freed_in_pieces(self._held)
         is_over = self._holding.add(size)
         if self._most is not None and (is_over or len(self._held) >= 2 * self._most + 16):
             return self._cut()
@@ -75,22 +78,19 @@ class Sorter(Generic[Item]):
         """Drop what is not wanted."""
         if self._most is None or len(self._held) < self._most:
             return self._holding.add(0)
-        self._held.sort(key=lambda keyed: keyed[0], reverse=self._reverse)
+        self._held = sorted_with_ticks(self._held, reverse=self._reverse)
         dropped = self._held[self._most :]
         del self._held[self._most :]
         if self._held:
             self._edge = (self._held[-1][0],)
-        return self._holding.add(-sum(self._codec.size(item) for _, item in dropped))
+        return self._holding.add(-sum(self._codec.size(item) for _, item in ticking(dropped)))
 
     def spill(self) -> Iterator[Pause]:
         """Store everything that is held; raises if the disk may not be used."""
         if not self._may_use_disk:
             raise self._refused()
-        ordered: list[Keyed[Item]] = []
-        for bucket in buckets(self._held, reverse=self._reverse):
-            ordered += bucket or ()
-            yield PAUSE
-            tick()
+        ordered = sorted_with_ticks(self._held, reverse=self._reverse)
+        yield PAUSE
         self._held = []
         pack = self._codec.pack
         self._runs.add(pack(item) for _, item in ordered[: self._most])
@@ -108,12 +108,12 @@ class Sorter(Generic[Item]):
             yield from self._merged()
             return
         # Without their keys, which take more memory than small items: this may be an idle cursor.
-        ordered: list[Item] = []
+        ordered: list[Item] = freed_in_pieces([], len(self._held))
         for bucket in buckets(self._held, reverse=self._reverse):
             ordered += [item for _, item in bucket or ()]
+            tick()
             if len(ordered) > ROWS_BETWEEN_PAUSES:
                 yield PAUSE
-                tick()
         if self._most is not None:
             del ordered[self._most :]
         ordered.reverse()

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.memory.budget import StageMemory
-from tailrace.query.pacing import tick
+from tailrace.pacing import tick
 
 _LENGTH: Final = Struct("<I")
 _WRITTEN_AT_ONCE: Final = 256 * 1024

@@ -29,6 +29,7 @@ from tailrace.mongod.language.aggregation.specification import (
 )
 from tailrace.mongod.language.aggregation.stage import Stage
 from tailrace.mongod.language.aggregation.stages.sort import sorted_rows
+from tailrace.pacing import tick
 from tailrace.query.expressions.dates.date_arguments import Unit, checked_date, checked_unit
 from tailrace.query.expressions.dates.date_arithmetic import shifted
 from tailrace.query.expressions.dates.timezones import UTC
@@ -37,7 +38,6 @@ from tailrace.query.expressions.numbers.arithmetic import add
 from tailrace.query.expressions.numbers.number_types import integral_value, kind_of, to_double
 from tailrace.query.expressions.operands import is_nullish, is_number
 from tailrace.query.missing import MISSING
-from tailrace.query.pacing import tick
 from tailrace.query.sorting import compile_sort
 
 _MOST_GENERATED: Final = 500_000

@@ -22,9 +22,11 @@ from tailrace.mongod.language.aggregation.memory.runs import Runs
 from tailrace.mongod.language.aggregation.rows import PAUSE, Document, Row, Rows, paced
 from tailrace.mongod.language.aggregation.scope import StageScope
 from tailrace.mongod.language.aggregation.stage import Stage
+from tailrace.pacing import tick
 from tailrace.query.expressions import Environment, Expression
+from tailrace.query.expressions.arrays.ordered import in_order
 from tailrace.query.missing import MISSING
-from tailrace.query.pacing import tick
+from tailrace.unused import LARGE, freed_in_pieces
 
 Accumulators: TypeAlias = Mapping[str, Accumulator]
 
@@ -128,6 +130,8 @@ class _Groups:
         if group is None:
             group = self._groups[key] = value, start_states(self._accumulators, value, self._scope)
             self._new += self._group_size + size_of(value)
+            if len(self._groups) == LARGE:
+                freed_in_pieces(self._groups)
         return group[1]
 
     def is_over(self, grown: int) -> bool:
@@ -144,7 +148,7 @@ class _Groups:
                 "Pass allowDiskUse:true to opt in.",
             )
         groups, self._groups = self._groups, {}
-        self._runs.add(_pack(*groups[key]) for key in sorted(groups))
+        self._runs.add(_pack(*group) for group in in_order(groups.items()))
         self._holding.clear()
 
     def results(self) -> Iterator[Row]:

@@ -16,9 +16,9 @@ from tailrace.mongod.language.aggregation.nested_fields import get_nested, set_n
 from tailrace.mongod.language.aggregation.rows import PAUSE, Document, Row, Rows
 from tailrace.mongod.language.aggregation.scope import StageScope
 from tailrace.mongod.language.aggregation.stage import Stage
+from tailrace.pacing import tick
 from tailrace.query.expressions.field_path import split_path
 from tailrace.query.expressions.operands import is_nullish, type_name
-from tailrace.query.pacing import tick
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ from tailrace.mongod.language.aggregation.windows.function import (
     WindowFunction,
 )
 from tailrace.mongod.language.aggregation.windows.partition import Partition
+from tailrace.pacing import ticking
 from tailrace.query.expressions import Environment
 from tailrace.query.expressions.numbers.number_types import int32_or_int64, to_double
 from tailrace.query.expressions.operands import is_number
 from tailrace.query.missing import MISSING
-from tailrace.query.pacing import ticking
 
 
 def parse_accumulated(call: WindowCall) -> WindowFunction:

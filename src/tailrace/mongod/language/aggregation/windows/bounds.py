@@ -18,6 +18,7 @@ from tailrace.errors import CommandError
 from tailrace.mongod.language.aggregation.scope import StageScope
 from tailrace.mongod.language.aggregation.windows.function import WindowCall, failed
 from tailrace.mongod.language.aggregation.windows.partition import Partition
+from tailrace.pacing import ticking
 from tailrace.query.expressions.dates.date_arguments import Unit, checked_date, checked_unit
 from tailrace.query.expressions.dates.date_arithmetic import shifted
 from tailrace.query.expressions.dates.timezones import UTC
@@ -25,7 +26,6 @@ from tailrace.query.expressions.numbers.arithmetic import add
 from tailrace.query.expressions.numbers.number_types import integral_value
 from tailrace.query.expressions.operands import is_number, type_name
 from tailrace.query.expressions.scope import Constant
-from tailrace.query.pacing import ticking
 
 UNBOUNDED: Final = "unbounded"
 CURRENT: Final = "current"

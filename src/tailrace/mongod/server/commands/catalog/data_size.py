@@ -16,7 +16,7 @@ from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.fields import old_command
 from tailrace.mongod.server.dispatch.kinds import COLLECTION, as_whole
 from tailrace.mongod.store.ddl.lookup import existing_collection
-from tailrace.query.pacing import with_ticks
+from tailrace.pacing import with_ticks
 
 _NO_LIMIT: Final = 0
 

@@ -18,7 +18,7 @@ from tailrace.mongod.store.catalog import Catalog, Collection
 from tailrace.mongod.store.ddl.collection_options import is_true
 from tailrace.mongod.store.ddl.drop import index_count
 from tailrace.mongod.store.validation import Validation
-from tailrace.query.pacing import with_ticks
+from tailrace.pacing import with_ticks
 
 _OPTIONS: Final = ("full", "background", "metadata", "repair", "enforceFastCount")
 _NOT_TOGETHER: Final = (("background", "full"), ("background", "enforceFastCount"))

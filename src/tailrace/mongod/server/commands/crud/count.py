@@ -9,8 +9,8 @@ from tailrace.mongod.server.reads.read_state import ReadState
 from tailrace.mongod.server.reads.reading import plan_find
 from tailrace.mongod.server.reads.requests.count_request import COUNT_FIELDS, CountRequest
 from tailrace.mongod.server.reads.requests.variables import read_variables
+from tailrace.pacing import tick
 from tailrace.query.expressions.numbers.number_types import int32_or_int64
-from tailrace.query.pacing import tick
 
 
 async def run(context: Context) -> Reply:

@@ -5,6 +5,7 @@ from typing import Any
 
 from bson import Regex
 
+from tailrace.bson.documents import encode_with_ticks
 from tailrace.mongod.language.aggregation import PAUSE
 from tailrace.mongod.server.access.needs import on_collection
 from tailrace.mongod.server.dispatch.command import Command, Reply
@@ -15,8 +16,8 @@ from tailrace.mongod.server.reads.read_state import ReadState
 from tailrace.mongod.server.reads.reading import PlannedFind, plan_find
 from tailrace.mongod.server.reads.requests.distinct_request import DISTINCT_FIELDS, DistinctRequest
 from tailrace.mongod.server.reads.requests.variables import read_variables
+from tailrace.pacing import tick
 from tailrace.query.expressions.field_path import split_path
-from tailrace.query.pacing import tick
 
 
 async def run(context: Context) -> Reply:
@@ -40,7 +41,7 @@ async def run(context: Context) -> Reply:
                     tick()
                 else:
                     values.add(row.document)
-        return {"values": values.found, **shown_time(state)}
+        return encode_with_ticks({"values": values.found, **shown_time(state)})
     finally:
         state.close()
 

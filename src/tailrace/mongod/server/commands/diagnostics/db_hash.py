@@ -15,7 +15,7 @@ from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.store.catalog import Collection
 from tailrace.mongod.store.reader import Reader
-from tailrace.query.pacing import with_ticks
+from tailrace.pacing import with_ticks
 
 _LOCAL = "local"
 

@@ -14,8 +14,8 @@ from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.store.catalog import Collection
 from tailrace.mongod.store.reader import Reader
+from tailrace.pacing import with_ticks
 from tailrace.query.match import compile_match
-from tailrace.query.pacing import with_ticks
 
 _OUT_OF_ORDER: Final = 10040
 _NO_BINARY: Final = 50849

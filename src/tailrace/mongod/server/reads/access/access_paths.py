@@ -18,6 +18,8 @@ from tailrace.mongod.server.writes.timeseries import unpack_bucket
 from tailrace.mongod.store.catalog import Collection, Index
 from tailrace.mongod.store.reader import Reader, Record
 from tailrace.mongod.store.tables import LONGEST_EXACT_KEY
+from tailrace.pacing import tick, ticking
+from tailrace.query.expressions.arrays.ordered import in_order
 from tailrace.query.sorting import Ordering
 
 
@@ -278,6 +280,7 @@ class IndexScan(AccessPath):
 
     def _entries(self, reader: Reader) -> Iterator[tuple[bytes, Record]]:
         while self._ranges:
+            tick()
             lower, upper = self._ranges[0]
             entries = reader.index_entries(
                 self.collection, self.index, lower, upper, after=self._after, reverse=self.reverse
@@ -327,8 +330,8 @@ class IndexScan(AccessPath):
     def _sorted(self, run: list[Record]) -> Iterator[Record]:
         assert self._ordering is not None
         key_of = self._ordering.natural_key
-        run.sort(key=lambda record: key_of(decode(record[1])), reverse=self._ordering.is_reversed)
-        return iter(run)
+        keyed = ((key_of(decode(record[1])), record) for record in ticking(run))
+        return iter(in_order(keyed, reverse=self._ordering.is_reversed))
 
     def describe(self, query: Mapping[str, Any]) -> dict[str, Any]:
         spec = self.index.spec

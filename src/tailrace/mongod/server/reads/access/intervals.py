@@ -19,7 +19,9 @@ from tailrace.bson.values import Symbol
 from tailrace.mongod.store.catalog import Index
 from tailrace.mongod.store.indexes.collation_keys import collated
 from tailrace.mongod.store.tables import after_prefix
+from tailrace.pacing import spend, ticking
 from tailrace.query.collation import Collation
+from tailrace.query.expressions.arrays.ordered import in_order
 from tailrace.query.match.conditions import Condition, conditions_of
 
 """A comparison operator and its operand."""
@@ -216,7 +218,7 @@ def _condition_intervals(condition: Condition, keys: KeySpace) -> tuple[Interval
     if operator == "$in":
         if not isinstance(value, list):
             return None
-        points = [_point(item, keys) for item in value]
+        points = [_point(item, keys) for item in ticking(value)]
         found = [point for point in points if point is not None]
         return _ordered(found) if len(found) == len(points) else None
     if operator == "$eq":
@@ -260,14 +262,24 @@ def _bracket(value: Any) -> tuple[int, int] | None:
 
 
 def _ordered(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
-    by_lower = {interval.lower: interval for interval in intervals}
-    return tuple(by_lower[lower] for lower in sorted(by_lower))
+    return tuple(in_order({interval.lower: interval for interval in intervals}.items()))
 
 
 def _intersection(some: Sequence[Interval], others: Sequence[Interval]) -> tuple[Interval, ...]:
-    return tuple(
-        common for interval in some for other in others if (common := _common(interval, other)) is not None
-    )
+    found = []
+    first = second = 0
+    while first < len(some) and second < len(others):
+        spend(1)
+        one, other = some[first], others[second]
+        common = _common(one, other)
+        if common is not None:
+            found.append(common)
+        # What ends first has nothing in common with what follows.
+        if after_prefix(one.upper) <= after_prefix(other.upper):
+            first += 1
+        else:
+            second += 1
+    return tuple(found)
 
 
 def _common(a: Interval, b: Interval) -> Interval | None:

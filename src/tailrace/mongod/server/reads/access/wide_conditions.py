@@ -10,6 +10,7 @@ from typing import Any, Final
 from bson import Regex
 
 from tailrace.bson.values import is_string
+from tailrace.pacing import ticking
 from tailrace.query.match.conditions import Condition, conditions_of
 from tailrace.query.match.scope import is_operator_document
 
@@ -82,7 +83,7 @@ def one_of(query: Mapping[str, Any]) -> Iterator[tuple[str, Condition]]:
         return
     values: list[Any] = []
     paths: set[str] = set()
-    for branch in branches:
+    for branch in ticking(branches):
         if not isinstance(branch, Mapping) or len(branch) != 1:
             return
         ((path, value),) = branch.items()

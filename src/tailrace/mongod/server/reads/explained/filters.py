@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cmp_to_key
 from typing import Any, Final
 
 from bson import Regex
 
-from tailrace.bson.compare import compare
+from tailrace.bson.compare import compare, sort_key
+from tailrace.pacing import ticking
+from tailrace.query.expressions.arrays.ordered import in_order
 from tailrace.query.match.conditions import Condition
 from tailrace.query.match.scope import is_operator_document
 
@@ -146,7 +147,7 @@ def _equality(path: str, value: Any) -> Predicate:
 
 def _membership(path: str, values: Sequence[Any]) -> Predicate:
     ordered: list[Any] = []
-    for value in sorted(values, key=cmp_to_key(compare)):
+    for value in in_order((sort_key(value), value) for value in ticking(values)):
         if not ordered or compare(ordered[-1], value) != 0:
             ordered.append(value)
     if len(ordered) == 1 and not isinstance(ordered[0], Regex):

@@ -22,7 +22,7 @@ What callers can rely on, and what they have to respect:
 """
 
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final, Protocol, TypeVar
 
@@ -58,6 +58,29 @@ def tick() -> None:
     pacer = _thread.pacer
     if pacer is not None:
         pacer.look()
+
+
+def spend(steps: int) -> None:
+    """Count some steps of about five microseconds, and tick when there were enough."""
+    steps_left[0] -= steps
+    if steps_left[0] < 0:
+        tick()
+
+
+def is_paced() -> bool:
+    """Whether ticks have an effect: where nobody waits, large values need not be divided."""
+    return _thread.pacer is not None
+
+
+def ticked(steps: Generator[None, None, T]) -> T:
+    """The result of a computation that yields when others may run."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+        tick()
 
 
 def pieces(items: Sequence[T], size: int = STEPS) -> Iterator[Sequence[T]]:
