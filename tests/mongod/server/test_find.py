@@ -329,21 +329,23 @@ class TestViews:
 
 class TestInternalCollections:
     def test_the_oplog_is_read_by_time(self, client: MongoClient[Document], numbers: Db) -> None:
-        oplog = client.local["oplog.rs"]
-        times = [entry["ts"] for entry in oplog.find()]
+        def found(query: Document | None = None, **options: Any) -> list[Any]:
+            return [entry["ts"] for entry in client.local["oplog.rs"].find(query, {"ts": 1}, **options)]
+
+        times = found()
         assert times == sorted(times)
         middle = times[len(times) // 2]
         after = [time for time in times if time > middle]
-        assert [entry["ts"] for entry in oplog.find({"ts": {"$gt": middle}})][: len(after)] == after
-        assert oplog.find_one({"ts": {"$gte": middle}})["ts"] == middle  # type: ignore[index]
-        assert [entry["ts"] for entry in oplog.find({"ts": {"$lt": times[2]}})] == times[:2]
-        assert [entry["ts"] for entry in oplog.find({"ts": {"$lte": times[2]}})] == times[:3]
-        assert [entry["ts"] for entry in oplog.find({"ts": times[2]})] == [times[2]]
-        assert [e["ts"] for e in oplog.find({"ts": {"$lte": times[2]}}).sort("$natural", -1)] == times[2::-1]
+        assert found({"ts": {"$gt": middle}})[: len(after)] == after
+        assert found({"ts": {"$gte": middle}}, limit=1) == [middle]
+        assert found({"ts": {"$lt": times[2]}}) == times[:2]
+        assert found({"ts": {"$lte": times[2]}}) == times[:3]
+        assert found({"ts": times[2]}) == [times[2]]
+        assert found({"ts": {"$lte": times[2]}}, sort=[("$natural", -1)]) == times[2::-1]
         both = {"ts": {"$gt": times[0], "$lt": times[3]}}
-        assert [entry["ts"] for entry in oplog.find(both)] == times[1:3]
-        assert [entry["ts"] for entry in oplog.find(both).sort("ts", -1)] == times[2:0:-1]
-        assert list(oplog.find({"ts": {"$gt": times[2], "$lt": times[1]}})) == []
+        assert found(both) == times[1:3]
+        assert found(both, sort=[("ts", -1)]) == times[2:0:-1]
+        assert found({"ts": {"$gt": times[2], "$lt": times[1]}}) == []
 
     def test_the_oplog_filtered_by_time_and_more(self, client: MongoClient[Document], numbers: Db) -> None:
         oplog = client.local["oplog.rs"]
