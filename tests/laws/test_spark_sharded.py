@@ -67,7 +67,7 @@ def test_oplogs_and_history_show_what_a_router_shows(
             return change_stream(spark, source, None, options, output="event", documentsAs="bson", **more)
 
         assert events_of(rows(cluster.uri, partitions=5)) == expected, seed
-        frame = rows(cluster.uri, streaming=True, maxEntriesPerTrigger=200)
+        frame = rows(cluster.uri, streaming=True, maxEntriesPerTrigger=40 * shards)
         batches = micro_batches(frame, tmp_path / "checkpoint", sorted_events_of)
         assert [event for batch in batches for event in batch] == expected, seed
         transactions = [set(map(transaction_of, batch)) - {None} for batch in batches]
