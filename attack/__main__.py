@@ -3,8 +3,9 @@
 Parts: `network`, `expensive`, `fuzz`. Where a real mongod can be had, it is attacked in the same way. A row
 fails if the 99th percentile of the good client's pings is above 50 ms and above five times the real server's,
 if the attack cannot be ended, or if the server dies. The exit code is 1 if a row fails. With ``--short`` each
-part takes about a minute; with ``--only`` there are only the rows with one of these texts in their names. With ``--held``
-each row is followed by what kept the event loop for some milliseconds, and no real server is attacked.
+part takes about a minute; with ``--only`` there are only the rows with one of these texts in their names.
+With ``--held`` each row is followed by what kept the event loop for some milliseconds, and no real server is
+attacked.
 """
 
 import argparse

@@ -3,7 +3,7 @@
 For messages only, which people and some applications read. Nothing parses this notation.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -21,17 +21,46 @@ def shell(value: Any) -> str:
     >>> shell({"a": 1, "b": ["x", None], "c": 1.0}), shell({})
     ('{ a: 1, b: [ "x", null ], c: 1.0 }', '{}')
     """
+    return "".join(_parts(value))
+
+
+def shell_beginning(value: Any, length: int) -> str:
+    """The first characters of a value in shell notation, if it is longer; quick for a value of any size.
+
+    >>> shell_beginning({"a": list(range(10**6))}, 20)
+    '{ a: [ 0, 1, 2, 3...'
+    """
+    parts: list[str] = []
+    size = 0
+    for part in _parts(value):
+        parts.append(part)
+        size += len(part)
+        if size > length:
+            return "".join(parts)[: length - 3] + "..."
+    return "".join(parts)
+
+
+def _parts(value: Any) -> Iterator[str]:
     if isinstance(value, Mapping):
-        return _list("{", "}", (f"{name}: {shell(item)}" for name, item in value.items()))
-    if isinstance(value, list | tuple):
-        return _list("[", "]", (shell(item) for item in value))
-    if isinstance(value, Binary | bytes):
-        return _binary(value)
-    if isinstance(value, Code):
-        return str(value)
-    if isinstance(value, str):
-        return f'"{value if len(value) <= _LONGEST_TEXT else value[:_LONGEST_TEXT] + "..."}"'
-    return _scalar(value)
+        yield "{"
+        for number, (name, item) in enumerate(value.items()):
+            yield f"{', ' if number else ' '}{name}: "
+            yield from _parts(item)
+        yield " }" if value else "}"
+    elif isinstance(value, list | tuple):
+        yield "["
+        for number, item in enumerate(value):
+            yield ", " if number else " "
+            yield from _parts(item)
+        yield " ]" if value else "]"
+    elif isinstance(value, Binary | bytes):
+        yield _binary(value)
+    elif isinstance(value, Code):
+        yield str(value)
+    elif isinstance(value, str):
+        yield f'"{value if len(value) <= _LONGEST_TEXT else value[:_LONGEST_TEXT] + "..."}"'
+    else:
+        yield _scalar(value)
 
 
 def _scalar(value: Any) -> str:
@@ -65,8 +94,3 @@ def _binary(value: Binary | bytes) -> str:
     if subtype == _UUID_SUBTYPE and len(value) == 16:
         return f'UUID("{UUID(bytes=bytes(value))}")'
     return f"BinData({subtype}, {value.hex().upper()})"
-
-
-def _list(start: str, end: str, items: Any) -> str:
-    text = ", ".join(items)
-    return f"{start} {text} {end}" if text else start + end

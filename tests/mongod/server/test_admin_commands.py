@@ -218,6 +218,29 @@ def test_an_operation_is_shown_and_killed(server: RunningServer, client: MongoCl
         assert raw.call({"ping": 1})["ok"] == 1.0
 
 
+def test_only_the_beginning_of_a_long_command_is_shown(client: MongoClient[Document]) -> None:
+    long: Document = {"currentOp": 1, "command.comment": "long", "comment": "long", "x": {"$ne": [7] * 1000}}
+
+    def shown(**options: Any) -> Document:
+        (operation,) = client.admin.command({**long, **options})["inprog"]
+        found: Document = operation["command"]
+        return found
+
+    assert shown()["comment"] == "long"
+    text = shown()["$truncated"]
+    assert text.startswith('{ currentOp: 1, command.comment: "long", comment: "long", x: { $ne: [ 7, 7,')
+    assert text.endswith("...")
+    assert len(text) == 1000
+    assert shown(**{"$truncateOps": False})["x"] == long["x"]
+    stage = {"$currentOp": {"localOps": True}}
+    match = {"$match": {"command.comment": "long", "x": {"$ne": [7] * 1000}}}
+    (operation,) = client.admin.aggregate([stage, match], comment="long")
+    assert operation["command"]["pipeline"] == [stage, match]
+    stage["$currentOp"]["truncateOps"] = True
+    (operation,) = client.admin.aggregate([stage, match], comment="long")
+    assert list(operation["command"]) == ["$truncated", "comment"]
+
+
 def test_a_command_that_kills_all_operations_may_kill_itself(server: RunningServer) -> None:
     with raw_client(server) as raw:
         for _ in range(3):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from bson import Int64
 
 from tailrace.bson.documents import decode
+from tailrace.bson.shell_notation import shell_beginning
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.net.client import Client
 
@@ -18,6 +19,7 @@ _OPERATIONS: Final = {
     "find": "query", "getMore": "getmore", "insert": "insert", "update": "update", "delete": "remove",
     "bulkWrite": "bulkWrite",
 }  # fmt: skip
+_LONGEST_COMMAND: Final = 1000
 
 
 def all_operations(
@@ -42,13 +44,17 @@ def current_operations(
     node: "Node",
     *,
     owner: "LoggedIn | None" = None,
+    truncated: bool = False,
     idle_connections: bool = False,
     idle_cursors: bool = False,
     idle_sessions: bool = True,
 ) -> list[dict[str, Any]]:
-    """Running commands, and on request idle connections, cursors and sessions."""
+    """Running commands, and on request idle connections, cursors and sessions.
+
+    With ``truncated`` only the beginning of a long command.
+    """
     own = [context for context in node.operations.values() if _is_own(context.client.user, owner)]
-    shown = [_operation(node, context) for context in own]
+    shown = [_operation(node, context, truncated=truncated) for context in own]
     if idle_connections:
         busy = {context.client.id for context in node.operations.values()}
         connections = [c for c in node.listener.connections.values() if _is_own(c.client.user, owner)]
@@ -82,7 +88,7 @@ def _is_own(user: "LoggedIn | None", owner: "LoggedIn | None") -> bool:
     return owner is None or (user is not None and user.principal == owner.principal)
 
 
-def _operation(node: "Node", context: Context) -> dict[str, Any]:
+def _operation(node: "Node", context: Context, *, truncated: bool) -> dict[str, Any]:
     seconds = time.monotonic() - context.started
     shown = _about_client(node, context.client)
     shown |= {"active": True, "currentOpTime": _now(node), "threaded": True, "opid": context.operation_id}
@@ -94,7 +100,7 @@ def _operation(node: "Node", context: Context) -> dict[str, Any]:
         "op": _OPERATIONS.get(context.entry.name, "command"),
         "ns": context.namespace or f"{context.database}.$cmd",
         "redacted": False,
-        "command": context.shown_command,
+        "command": _beginning(context) if truncated else context.shown_command,
         "numYields": 0,
         "waitingForLock": context.waits_for_lock,
         "waitingForLatch": {},
@@ -105,6 +111,17 @@ def _operation(node: "Node", context: Context) -> dict[str, Any]:
         shown["cursor"] = cursor.describe()
     if context.transaction is not None:
         shown["transaction"] = context.transaction.describe()
+    return shown
+
+
+def _beginning(context: Context) -> dict[str, Any]:
+    """The command, or if it is long the beginning of its text, and its comment."""
+    command = context.shown_command
+    if len(context.request.command) <= _LONGEST_COMMAND:
+        return command
+    shown: dict[str, Any] = {"$truncated": shell_beginning(command, _LONGEST_COMMAND)}
+    if "comment" in command:
+        shown["comment"] = command["comment"]
     return shown
 
 

@@ -76,6 +76,7 @@ def _operations(context: Context, spec: Mapping[str, Any], database: str) -> Ite
         context.node,
         is_local=bool(spec.get("localOps")),
         owner=own_only(context, is_wanted=not spec.get("allUsers")),
+        truncated=bool(spec.get("truncateOps")),
         idle_connections=bool(spec.get("idleConnections")),
         idle_cursors=bool(spec.get("idleCursors")),
         idle_sessions=bool(spec.get("idleSessions", True)),

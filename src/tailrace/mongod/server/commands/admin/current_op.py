@@ -27,6 +27,7 @@ async def run(context: Context) -> Reply:
         context.node,
         is_local=bool(command.get("$local")),
         owner=own_only(context, is_wanted=bool(command.get("$ownOps"))),
+        truncated=bool(command.get("$truncateOps", True)),
         idle_connections=everything,
         idle_cursors=everything,
         idle_sessions=True,
