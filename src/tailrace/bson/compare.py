@@ -22,6 +22,7 @@ from tailrace.bson.decimal128 import exact
 from tailrace.bson.raw import OLD_BINARY_SUBTYPE
 from tailrace.bson.values import DBPointer, Symbol, Undefined
 from tailrace.pacing import STEPS, tick, ticking
+from tailrace.unused import freed_in_pieces
 
 StringKey: TypeAlias = Callable[[str], Any] | None
 """The function that makes the sort key of a string; None to compare code points"""
@@ -84,43 +85,45 @@ def _rank_array(value: list[Any] | tuple[Any, ...], string_key: StringKey) -> An
     return tuple(keys) if len(keys) <= _MANY else _Long(keys)
 
 
-class _Long(tuple[Any, ...]):
-    """The keys of many elements; hashed and compared with ticks, and hashed only once."""
+class _Long:
+    """The keys of many elements: like a tuple, but hashed only once, and with ticks, as it is compared."""
 
-    _hash: int | None = None
+    __slots__ = ("_hash", "_keys")
+
+    def __init__(self, keys: list[Any]) -> None:
+        self._keys = freed_in_pieces(keys)
+        self._hash: int | None = None
 
     def __hash__(self) -> int:
         if self._hash is None:
-            self._hash = hash(tuple([hash(self[start:end]) for start, end in _spans(len(self))]))
+            keys = self._keys
+            self._hash = hash(tuple([hash(tuple(keys[start:end])) for start, end in _spans(len(keys))]))
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, _Long):
-            return False  # of another length
-        return len(self) == len(other) and all(
-            self[start:end] == other[start:end] for start, end in _spans(len(self))
-        )
+        if not isinstance(other, _Long) or len(self._keys) != len(other._keys):
+            return False
+        return self._order(other) == 0
 
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    def _order(self, other: tuple[Any, ...]) -> int:
-        for start, end in _spans(max(len(self), len(other))):
-            mine, others = self[start:end], other[start:end]
-            if mine != others:
-                return -1 if mine < others else 1
+    def _order(self, other: "_Long | tuple[Any, ...]") -> int:
+        keys = self._keys
+        others = other._keys if isinstance(other, _Long) else list(other)
+        for start, end in _spans(max(len(keys), len(others))):
+            some, other_some = keys[start:end], others[start:end]
+            if some != other_some:
+                return -1 if some < other_some else 1
         return 0
 
-    def __lt__(self, other: tuple[Any, ...]) -> bool:
+    def __lt__(self, other: "_Long | tuple[Any, ...]") -> bool:
         return self._order(other) < 0
 
-    def __le__(self, other: tuple[Any, ...]) -> bool:
+    def __le__(self, other: "_Long | tuple[Any, ...]") -> bool:
         return self._order(other) <= 0
 
-    def __gt__(self, other: tuple[Any, ...]) -> bool:
+    def __gt__(self, other: "_Long | tuple[Any, ...]") -> bool:
         return self._order(other) > 0
 
-    def __ge__(self, other: tuple[Any, ...]) -> bool:
+    def __ge__(self, other: "_Long | tuple[Any, ...]") -> bool:
         return self._order(other) >= 0
 
 
