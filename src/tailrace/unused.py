@@ -16,9 +16,13 @@ V = TypeVar("V", bound=list[Any] | dict[Any, Any])
 
 LARGE: Final = 10_000
 """Elements of what is freed in pieces."""
+_MOST: Final = 8_000_000
+"""Elements of all that is held; what is made beyond that is freed at once. A loop can make it quickly."""
 _AT_ONCE: Final = 1000
 
-_held: Final[list[list[Any] | dict[Any, Any]]] = []
+_held: Final[list[tuple[list[Any] | dict[Any, Any], int]]] = []
+"""Values and the sizes that they count with."""
+_counted: Final = [0]
 _is_active: Final = [False]
 
 
@@ -27,8 +31,10 @@ def freed_in_pieces(value: V, expected: int = 0) -> V:
 
     ``expected`` is its later size: what is not complete when a computation is ended has to be freed, too.
     """
-    if (len(value) >= LARGE or expected >= LARGE) and _is_active[0]:
-        _held.append(value)
+    size = expected or len(value)
+    if size >= LARGE and _is_active[0] and _counted[0] + size <= _MOST:
+        _counted[0] += size
+        _held.append((value, size))
     return value
 
 
@@ -37,6 +43,7 @@ def set_active(active: bool) -> None:
     _is_active[0] = active
     if not active:
         _held.clear()
+        _counted[0] = 0
 
 
 def is_any_held() -> bool:
@@ -47,24 +54,36 @@ def is_any_held() -> bool:
 def free_unused() -> None:
     """Empty the values that nobody else refers to; with ticks, and never two calls at a time."""
     for index in range(len(_held) - 1, -1, -1):
-        if sys.getrefcount(_held[index]) <= _ALONE:
-            _empty(_held.pop(index))
+        if sys.getrefcount(_held[index][0]) <= _ALONE:
+            value, size = _held.pop(index)
+            _empty(value)
+            _counted[0] -= size
 
 
 def _empty(value: list[Any] | dict[Any, Any]) -> None:
-    pop = value.pop if isinstance(value, list) else value.popitem
     freed = 0
     while value:
-        item = pop()
-        freed += 1 + (len(item) if item.__class__ is list or item.__class__ is dict else 0)
+        if isinstance(value, dict):
+            item = value.popitem()[1]
+        elif isinstance(value[-1], _CONTAINERS):
+            item = value.pop()
+        else:
+            item = None
+            del value[-_AT_ONCE // 10 :]
+            freed += _AT_ONCE // 10
+        freed += 1 + (len(item) if isinstance(item, _CONTAINERS) else 0)
+        del item
         if freed >= _AT_ONCE:
             tick()
             freed = 0
 
 
+_CONTAINERS: Final = (list, dict, tuple)
+
+
 def _references_of_held_value() -> int:
-    held: list[list[Any]] = [[]]
-    return sys.getrefcount(held[0])
+    held: list[tuple[list[Any], int]] = [([], 0)]
+    return sys.getrefcount(held[0][0])
 
 
 _ALONE: Final = _references_of_held_value()

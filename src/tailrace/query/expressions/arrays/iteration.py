@@ -169,13 +169,13 @@ def _parse_zip(name: str, spec: Any, scope: ExpressionScope) -> Expression:
             arrays.append(array)
         result: list[list[Any]] = freed_in_pieces([], max(map(len, arrays), default=0))
         if not longest:
-            result += [list(row) for row in zip(ticking(arrays[0]), *arrays[1:], strict=False)]
+            result.extend(list(row) for row in zip(ticking(arrays[0]), *arrays[1:], strict=False))
             return result
         filling = build_array(fillers, env)
-        result += [
+        result.extend(
             [default if item is MISSING else item for item, default in zip(row, filling, strict=True)]
             for row in zip_longest(ticking(arrays[0]), *arrays[1:], fillvalue=MISSING)
-        ]
+        )
         return result
 
     return apply

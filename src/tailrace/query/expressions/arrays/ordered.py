@@ -1,12 +1,16 @@
 """Sort the elements of arrays, with ticks."""
 
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from itertools import islice
+from typing import Any, Final, TypeVar
 
+from tailrace.pacing import pieces, tick
 from tailrace.query.step_sort import sorted_with_ticks
 from tailrace.unused import freed_in_pieces
 
 T = TypeVar("T")
+
+_AT_ONCE: Final = 1000
 
 
 def in_order(keyed: Iterable[tuple[Any, T]], *, reverse: bool = False) -> list[T]:
@@ -15,4 +19,12 @@ def in_order(keyed: Iterable[tuple[Any, T]], *, reverse: bool = False) -> list[T
     >>> in_order([(2, "a"), (1, "b"), (2, "c")], reverse=True)
     ['a', 'c', 'b']
     """
-    return freed_in_pieces([item for _, item in sorted_with_ticks(list(keyed), reverse=reverse)])
+    pairs: list[tuple[Any, T]] = []
+    iterator = iter(keyed)
+    while piece := list(islice(iterator, _AT_ONCE)):
+        pairs += piece
+        tick()
+    found: list[T] = freed_in_pieces([], len(pairs))
+    for some in pieces(sorted_with_ticks(pairs, reverse=reverse), _AT_ONCE):
+        found += [item for _, item in some]
+    return found
