@@ -5,7 +5,7 @@ condition that an index can serve is one range, or a few points, between bytes o
 upper end includes everything that begins with it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -23,6 +23,7 @@ from tailrace.pacing import spend, ticking
 from tailrace.query.collation import Collation
 from tailrace.query.expressions.arrays.ordered import in_order
 from tailrace.query.match.conditions import Condition, conditions_of
+from tailrace.unused import freed_in_pieces
 
 """A comparison operator and its operand."""
 
@@ -218,7 +219,7 @@ def _condition_intervals(condition: Condition, keys: KeySpace) -> tuple[Interval
     if operator == "$in":
         if not isinstance(value, list):
             return None
-        points = [_point(item, keys) for item in ticking(value)]
+        points = freed_in_pieces([_point(item, keys) for item in ticking(value)])
         found = [point for point in points if point is not None]
         return _ordered(found) if len(found) == len(points) else None
     if operator == "$eq":
@@ -261,8 +262,9 @@ def _bracket(value: Any) -> tuple[int, int] | None:
     return next((_BRACKETS[kind] for kind in type(value).__mro__ if kind in _BRACKETS), None)
 
 
-def _ordered(intervals: Iterable[Interval]) -> tuple[Interval, ...]:
-    return tuple(in_order({interval.lower: interval for interval in intervals}.items()))
+def _ordered(intervals: Sequence[Interval]) -> tuple[Interval, ...]:
+    by_lower = freed_in_pieces({interval.lower: interval for interval in ticking(intervals)})
+    return tuple(in_order(by_lower.items()))
 
 
 def _intersection(some: Sequence[Interval], others: Sequence[Interval]) -> tuple[Interval, ...]:
