@@ -8,6 +8,10 @@ from tailrace.errors import CommandError
 
 T = TypeVar("T")
 
+SHARE_SECONDS: Final = 0.01
+"""After these a job that can go on in another one ends, if others wait for it"""
+_MOST_SECONDS: Final = 0.05
+"""The same if nobody does: listeners get the entries of a job all at once, and it can be interrupted then"""
 _LOOK: Final = 0.001
 _ASIDE: Final = 0.5
 """How long a call may take that others would have in another thread"""
@@ -23,6 +27,24 @@ class JobEnded(BaseException):
 
 class JobTakesLong(BaseException):
     """A job computes for too long; its caller can compute elsewhere and submit it again."""
+
+
+class JobShare:
+    """When a job has to end that can go on in another one."""
+
+    def __init__(self, others_wait: Callable[[], bool]) -> None:
+        self._others_wait = others_wait
+        self._began = 0.0
+
+    def begin(self) -> None:
+        self._began = monotonic()
+
+    def is_over(self, *, is_between: bool) -> bool:
+        """``is_between``: whether this is between two oplog entries, so that it ends none early."""
+        passed = monotonic() - self._began
+        if passed < SHARE_SECONDS:
+            return False
+        return passed >= _MOST_SECONDS or (is_between and self._others_wait())
 
 
 class JobPacer:

@@ -14,6 +14,8 @@ from tailrace.mongod.store.catalog import Collection
 MAX_GROUP: Final = 500
 """Operations in one vectored entry; for inserts the default of `internalInsertMaxBatchSize`."""
 MAX_GROUP_BYTES: Final = rawbson.MAX_USER_SIZE - 64 * 1024
+_MOST_INSERTED_BYTES: Final = 256 << 10
+"""Inserts end with the document that reaches this size, as the batches of a server do"""
 _OVERHEAD: Final = 256
 """Upper bound of an operation's bytes besides its document"""
 _FROM_MIGRATE: Final = b"\x08fromMigrate\0\x01"
@@ -26,6 +28,7 @@ class OperationGroup:
 
     __slots__ = (
         "_bytes",
+        "_document_bytes",
         "_elements",
         "_from_migrate",
         "_marks",
@@ -44,15 +47,21 @@ class OperationGroup:
         self._elements: list[bytes] = []
         self._pre_images: list[bytes] = []
         self._bytes = 0
+        self._document_bytes = 0
 
-    def can_add(self, op: str, collection: Collection, size: int, most_inserts: int) -> bool:
-        """Whether an operation with a document of that size may be added."""
+    def can_add(self, op: str, collection: Collection, size: int) -> bool:
+        """Whether an operation with a document of that size may be added to a group that is not full."""
         return (
             self.op == op
             and self.collection is collection
-            and len(self._elements) < (most_inserts if op == "i" else MAX_GROUP)
             and self._bytes + size + _OVERHEAD <= MAX_GROUP_BYTES
         )
+
+    def is_full(self, most_inserts: int) -> bool:
+        """Whether the group has to be logged before the next operation."""
+        if self.op == "i":
+            return len(self._elements) >= most_inserts or self._document_bytes >= _MOST_INSERTED_BYTES
+        return len(self._elements) >= MAX_GROUP
 
     def add_insert(self, document: bytes, key: bytes, statement_id: int | None) -> None:
         if statement_id is None:
@@ -63,6 +72,7 @@ class OperationGroup:
                 % (self._start, document, O2_LEAD, key, self._marks, _STATEMENT, _pack(statement_id))
             )
         self._bytes += len(document) + _OVERHEAD
+        self._document_bytes += len(document)
 
     def add_delete(self, key: bytes, statement_id: int | None, pre_image: bytes | None) -> None:
         """Add the delete of the document with this key."""

@@ -15,6 +15,7 @@ from tailrace.mongod.store.clock import ClusterClock
 from tailrace.mongod.store.indexes.duplicate_key import duplicate_key
 from tailrace.mongod.store.indexes.id_keys import id_key_of
 from tailrace.mongod.store.indexes.index_keys import all_index_keys, index_keys, stored_key
+from tailrace.mongod.store.job_pace import JobShare
 from tailrace.mongod.store.operation_group import MAX_GROUP
 from tailrace.mongod.store.past.undo import CHANGED, INSERTED, REMOVED, UndoWriter
 from tailrace.mongod.store.reader import TableReader, multikey_mark
@@ -37,6 +38,7 @@ class WriteState:
         term: int,
         locks: LockTable,
         next_keys: dict[int, int],
+        share: JobShare,
         *,
         has_garbage: bool,
         logs_batches: bool = True,
@@ -50,6 +52,7 @@ class WriteState:
         self.term = term
         self.locks = locks
         self.next_keys = next_keys
+        self.share = share
         self.entries: list[tuple[int, bytes]] = []
         self.truncated_through = 0
         """Cluster time of the newest entry that was removed from the oplog"""

@@ -50,6 +50,8 @@ class WriteUnit(TableWriter, UnitOfWork):
         """Whether the next changes only move documents between shards: their entries say `fromMigrate`"""
         self.before_statement: Callable[[int], None] | None = None
         """Called with the id of a retryable statement before its change; may raise to refuse it."""
+        self.steps_left: int | None = None
+        """After how many steps it is due, because no more of them were rehearsed"""
         self._group: OperationGroup | None = None
 
     @property
@@ -80,9 +82,10 @@ class WriteUnit(TableWriter, UnitOfWork):
             self.before_statement(stmt_id)
         key = self.put_new(collection, document)
         if collection.is_logged:
-            self._group_for("i", collection, len(document)).add_insert(
-                document, collection.document_key(document), stmt_id
-            )
+            group = self._group_for("i", collection, len(document))
+            group.add_insert(document, collection.document_key(document), stmt_id)
+            if group.is_full(self.state.most_inserts) or not self.state.logs_batches:
+                self.end_group()
         return key
 
     def update(
@@ -136,6 +139,8 @@ class WriteUnit(TableWriter, UnitOfWork):
             pre_image = before if collection.records_images and not self.moves_data else None
             group = self._group_for("d", collection, 0 if pre_image is None else len(pre_image))
             group.add_delete(collection.document_key(before), stmt_id, pre_image)
+            if group.is_full(self.state.most_inserts) or not self.state.logs_batches:
+                self.end_group()
             return
         operation = Operation(
             "d",
@@ -258,12 +263,7 @@ class WriteUnit(TableWriter, UnitOfWork):
     def _group_for(self, op: str, collection: Collection, size: int) -> OperationGroup:
         """The group for a document of that size; logs the present group if it cannot take the document."""
         group = self._group
-        state = self.state
-        if not (
-            group is not None
-            and state.logs_batches
-            and group.can_add(op, collection, size, state.most_inserts)
-        ):
+        if group is None or not group.can_add(op, collection, size):
             self.end_group()
             group = self._group = OperationGroup(op, collection, from_migrate=self.moves_data)
         return group
@@ -349,6 +349,13 @@ class WriteUnit(TableWriter, UnitOfWork):
         self.state.changes += 1
 
     # -- the end ----------------------------------------------------------------------------------------
+
+    def is_due(self) -> bool:
+        if self.steps_left is not None:
+            self.steps_left -= 1
+            if not self.steps_left:
+                return True
+        return self.state.share.is_over(is_between=self._group is None)
 
     def finish(self) -> None:
         """Log the open group, store counters and the session."""

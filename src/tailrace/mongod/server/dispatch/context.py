@@ -87,6 +87,8 @@ class Context:
     """Whether its body has begun to run; before that it has changed nothing."""
     is_interruptible: bool = True
     """Whether an interruption may cancel an `await`; the body of a write is always completed."""
+    is_partly_done: bool = False
+    """Whether some of its changes are on disk already, so that it goes on without its client, too."""
     evaluations: "Evaluations | None" = None
     """What it has computed in a rehearsal of its statements."""
     _parts: tuple[Client, ...] = ()
@@ -217,7 +219,7 @@ class Context:
     @property
     def is_for_reply_only(self) -> bool:
         """Whether it can be cancelled when its client disconnects: it waits or reads, for a reply."""
-        return self.is_interruptible and self.request.expects_reply
+        return self.is_interruptible and self.request.expects_reply and not self.is_partly_done
 
     def interrupt(self, error: CommandError) -> None:
         """Make the command fail with ``error`` as soon as it can; the first interruption counts."""
@@ -268,7 +270,7 @@ class Context:
         was_interruptible, self.is_interruptible = self.is_interruptible, True
         try:
             self.check_deadline()
-            if self.client.is_gone and self.request.expects_reply:
+            if self.client.is_gone and self.request.expects_reply and not self.is_partly_done:
                 raise _client_gone()
             yield
         finally:

@@ -15,6 +15,11 @@ class WriteErrors:
     def __init__(self) -> None:
         self._found: list[tuple[int, CommandError]] = []
 
+    def copy(self) -> "WriteErrors":
+        copied = WriteErrors()
+        copied._found = list(self._found)
+        return copied
+
     def add(self, index: int, error: CommandError) -> None:
         """Add the error of a statement."""
         self._found.append((index, error))

@@ -21,7 +21,6 @@ from tailrace.mongod.server.writes.bulk import BulkOperation, BulkSpec, run_bulk
 from tailrace.mongod.server.writes.namespaces import Namespace
 from tailrace.mongod.server.writes.retries import is_retryable
 from tailrace.mongod.server.writes.specs import DeleteSpec, UpdateSpec, read_hint, read_update
-from tailrace.mongod.server.writes.unit import run_write
 
 _NAMESPACE: Final = "admin.$cmd.bulkWrite"
 _PATH: Final = "bulkWrite.ops"
@@ -49,7 +48,7 @@ async def run(context: MemberContext) -> Reply:
     arguments.finish()
     if is_retryable(context) and any(_is_multi(operation) for operation in operations):
         raise CommandError(ErrorCode.InvalidOptions, "Cannot use retryable writes with multi=true")
-    result = await run_write(context, lambda unit: run_bulk(unit, context, spec), rehearsed=True)
+    result = await run_bulk(context, spec)
     cursor = results_reply(context, _NAMESPACE, result.replies, size)
     sums: dict[str, Any] = result.summary()
     if result.retried:

@@ -1,5 +1,6 @@
 """`delete`: delete documents."""
 
+from dataclasses import dataclass
 from typing import Any, Final
 
 from tailrace.bson.documents import decode
@@ -13,9 +14,9 @@ from tailrace.mongod.server.dispatch.kinds import as_number
 from tailrace.mongod.server.emulation.release import CURRENT, Release
 from tailrace.mongod.server.writes.batch import Batch
 from tailrace.mongod.server.writes.fields import DELETE_FIELDS, DELETE_STATEMENT
+from tailrace.mongod.server.writes.jobs import BatchSums
 from tailrace.mongod.server.writes.specs import DeleteSpec, read_hint
-from tailrace.mongod.server.writes.unit import run_write
-from tailrace.mongod.store.unit_of_work import UnitOfWork
+from tailrace.mongod.server.writes.statements import StatementRunner
 
 _PATH: Final = "delete.deletes"
 
@@ -24,7 +25,17 @@ async def run(context: MemberContext) -> Reply:
     specs = [read_statement(decode(raw), context.node.release) for raw in context.documents("deletes")]
     arguments = context.arguments()
     batch = Batch.parse(context, arguments, len(specs))
-    return await run_write(context, lambda unit: _delete(unit, batch, specs), rehearsed=True)
+
+    def execute(runner: StatementRunner, index: int, spec: DeleteSpec, sums: _Deleted) -> None:
+        sums.n += runner.delete(batch.namespace, spec, batch.statement_id(index)).removed
+
+    sums, runner = await batch.run(context, specs, execute, _Deleted())
+    return batch.reply({"n": sums.n}, sums, runner)
+
+
+@dataclass(slots=True)
+class _Deleted(BatchSums):
+    n: int = 0
 
 
 def read_statement(fields: dict[str, Any], release: Release = CURRENT) -> DeleteSpec:
@@ -47,18 +58,6 @@ def _limit(arguments: Arguments) -> int | float:
         reason = f"BSON field '{_PATH}.limit' is missing but a required field"
         raise CommandError(ErrorCode.IDLFailedToParse, reason)
     return as_number(value) or 0
-
-
-def _delete(unit: UnitOfWork, batch: Batch, specs: list[DeleteSpec]) -> dict[str, Any]:
-    runner = batch.runner(unit)
-    removed = 0
-
-    def execute(index: int, spec: DeleteSpec) -> None:
-        nonlocal removed
-        removed += runner.delete(batch.namespace, spec, batch.statement_id(index)).removed
-
-    errors = batch.run(specs, execute)
-    return batch.reply({"n": removed}, errors, runner)
 
 
 COMMAND = Command(
