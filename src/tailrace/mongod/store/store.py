@@ -36,6 +36,7 @@ from tailrace.mongod.store.catalog import (
 )
 from tailrace.mongod.store.catalog_rules import NEWEST_RULES
 from tailrace.mongod.store.clock import ClusterClock, WallClock
+from tailrace.mongod.store.ddl.index_build import discard_builds
 from tailrace.mongod.store.indexes.collation_keys import check_collation_versions
 from tailrace.mongod.store.job_pace import JobShare, JobTakesLong
 from tailrace.mongod.store.lookups import store_lookups
@@ -447,6 +448,7 @@ class Store:
             unit.state.term = _NO_TERM
             unit.log(no_op({"msg": FIRST_MESSAGE}))
         self.begin_term(unit)
+        discard_builds(unit)
 
     def begin_term(self, unit: WriteUnit) -> None:
         """Become primary in a new term; part of a job."""

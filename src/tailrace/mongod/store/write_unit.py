@@ -299,6 +299,13 @@ class WriteUnit(TableWriter, UnitOfWork):
         self._note_appearance(collection)
         self.publish(state.catalog.with_collection(collection))
 
+    def put_build(self, collection: Collection) -> None:
+        """Enter a collection of which only the indexes that are being built have changed."""
+        state = self.state
+        self.end_group()
+        state.transaction.put(collection.ns.encode(), collection.to_bson(), db=state.tables.catalog)
+        self.publish(state.catalog.with_collection(collection))
+
     def _note_appearance(self, collection: Collection) -> None:
         """Note for readers of earlier states that a collection or its indexes are new."""
         if collection.is_internal:
@@ -322,7 +329,8 @@ class WriteUnit(TableWriter, UnitOfWork):
         self.publish(state.catalog.without_collection(collection.ns))
         if not keep_records:
             self.discard("records", collection.ident)
-            for index in collection.indexes:
+            built = () if collection.build is None else collection.build.indexes
+            for index in (*collection.indexes, *built):
                 self.discard("index", index.ident)
             self.remove_count(collection)
 
