@@ -29,24 +29,6 @@ class JobTakesLong(BaseException):
     """A job computes for too long; its caller can compute elsewhere and submit it again."""
 
 
-class JobShare:
-    """When a job has to end that can go on in another one."""
-
-    def __init__(self, others_wait: Callable[[], bool]) -> None:
-        self._others_wait = others_wait
-        self._began = 0.0
-
-    def begin(self) -> None:
-        self._began = monotonic()
-
-    def is_over(self, *, is_between: bool) -> bool:
-        """``is_between``: whether this is between two oplog entries, so that it ends none early."""
-        passed = monotonic() - self._began
-        if passed < SHARE_SECONDS:
-            return False
-        return passed >= _MOST_SECONDS or (is_between and self._others_wait())
-
-
 class JobPacer:
     """The pacer of one job: its ticks end it, and never let others run."""
 
@@ -54,6 +36,7 @@ class JobPacer:
         """``check`` raises `CommandError` if the job has to end; ``seconds`` None is no limit."""
         now = monotonic()
         self._check = check
+        self._seconds = seconds
         self._end = None if seconds is None else now + seconds
         self._look_at = now + _LOOK
 
@@ -70,7 +53,38 @@ class JobPacer:
         if self._end is not None and now >= self._end:
             raise JobTakesLong
 
+    def end_step(self, now: float) -> None:
+        """Note that a step of the job has ended: the next one may compute as long."""
+        if self._seconds is not None:
+            self._end = now + self._seconds
+
     def aside(self, work: Callable[[], T]) -> T:
         if self._end is not None and monotonic() + _ASIDE >= self._end:
             raise JobTakesLong
         return work()
+
+
+class JobShare:
+    """When a job has to end that can go on in another one."""
+
+    def __init__(self, others_wait: Callable[[], bool]) -> None:
+        self._others_wait = others_wait
+        self._began = 0.0
+        self._pacer: JobPacer | None = None
+
+    def begin(self, pacer: JobPacer) -> None:
+        self._began = monotonic()
+        self._pacer = pacer
+
+    def is_over(self, *, is_between: bool) -> bool:
+        """Whether the step that has just ended is the last of its job.
+
+        ``is_between``: whether this is between two oplog entries, so that it ends none early.
+        """
+        now = monotonic()
+        passed = now - self._began
+        if passed >= _MOST_SECONDS or (passed >= SHARE_SECONDS and is_between and self._others_wait()):
+            return True
+        if self._pacer is not None:
+            self._pacer.end_step(now)
+        return False

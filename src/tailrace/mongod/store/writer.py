@@ -185,8 +185,9 @@ class Writer:
     def _run_job(self, job: Job, state: WriteState) -> None:
         before = state.changes
         unit = WriteUnit(state)
-        before_it = set_pacer(JobPacer(job.check, job.seconds))
-        state.share.begin()
+        pacer = JobPacer(job.check, job.seconds)
+        before_it = set_pacer(pacer)
+        state.share.begin(pacer)
         try:
             job.result = job.work(unit)
             set_pacer(before_it)

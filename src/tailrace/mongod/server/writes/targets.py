@@ -19,7 +19,7 @@ from tailrace.mongod.store.catalog import Collection
 from tailrace.mongod.store.indexes.id_keys import id_key
 from tailrace.mongod.store.reader import Reader, Record
 from tailrace.mongod.store.transactions.rehearsal import RehearsalUnit
-from tailrace.pacing import with_ticks
+from tailrace.pacing import tick, with_ticks
 from tailrace.query.collation import Collation
 from tailrace.query.match import Matcher, compile_match
 from tailrace.query.sorting import Ordering, TopSelector, compile_sort
@@ -245,6 +245,7 @@ class Selection:
             visit.position += 1
             if target is not None:
                 yield target
+            tick()
         if self._failure is not None:
             raise self._failure
 

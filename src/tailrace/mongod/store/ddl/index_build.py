@@ -23,7 +23,7 @@ from tailrace.errors import CommandError
 from tailrace.events.entry_bytes import command
 from tailrace.mongod.store.catalog import Collection, Index, IndexBuild
 from tailrace.mongod.store.indexes.duplicate_key import duplicate_key
-from tailrace.mongod.store.indexes.index_keys import index_keys
+from tailrace.mongod.store.indexes.index_keys import index_keys, paced_index_keys
 from tailrace.mongod.store.indexes.index_values import IndexPaths
 from tailrace.mongod.store.reader import Reader
 from tailrace.mongod.store.write_unit import WriteUnit
@@ -105,7 +105,7 @@ class BuildScan:
     def _hold(self, key: bytes, document: bytes, index: Index) -> None:
         try:
             check_measured(self.collection, index, document)
-            keys = index_keys(index, document)
+            keys = paced_index_keys(index, document)
         except CommandError:
             self.build.unclear.add(key)
             return
