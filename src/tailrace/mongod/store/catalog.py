@@ -23,6 +23,8 @@ SESSIONS_NS: Final = "config.transactions"
 IMAGES_NS: Final = "config.image_collection"
 VIEWS: Final = "system.views"
 PROFILE: Final = "system.profile"
+TEMPORARY_OUTPUT: Final = "tmp.agg_out."
+"""Prefix of the collections that `$out` writes to before they get their name"""
 BUCKETS: Final = "system.buckets."
 """Prefix of the collection with the buckets of a time series, which clients use by the name without it"""
 

@@ -29,6 +29,7 @@ from tailrace.mongod.store.catalog import (
     OPLOG_NS,
     PRE_IMAGES_NS,
     SESSIONS_NS,
+    TEMPORARY_OUTPUT,
     VIEWS,
     Catalog,
     Collection,
@@ -36,6 +37,7 @@ from tailrace.mongod.store.catalog import (
 )
 from tailrace.mongod.store.catalog_rules import NEWEST_RULES
 from tailrace.mongod.store.clock import ClusterClock, WallClock
+from tailrace.mongod.store.ddl.drop import drop_collection
 from tailrace.mongod.store.ddl.index_build import discard_builds
 from tailrace.mongod.store.indexes.collation_keys import check_collation_versions
 from tailrace.mongod.store.job_pace import JobShare, JobTakesLong
@@ -449,6 +451,9 @@ class Store:
             unit.log(no_op({"msg": FIRST_MESSAGE}))
         self.begin_term(unit)
         discard_builds(unit)
+        for collection in list(unit.catalog.collections()):
+            if collection.name.startswith(TEMPORARY_OUTPUT):
+                drop_collection(unit, collection)
 
     def begin_term(self, unit: WriteUnit) -> None:
         """Become primary in a new term; part of a job."""

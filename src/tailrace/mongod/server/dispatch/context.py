@@ -117,6 +117,8 @@ class Context:
         self.database = request.database
         self.command = command
         """The command's body, decoded; document sequences of the message are only in `documents`."""
+        self.created: dict[str, None] = {}
+        """Namespaces of the collections that its statements have created."""
         self.operation_id = next(_operation_ids)
         self.started = time.monotonic()
 
@@ -246,6 +248,7 @@ class Context:
             yield
         finally:
             self._parts = tuple(part for part in self._parts if part is not client)
+            self.created |= client.created
 
     @property
     def interruption(self) -> CommandError | None:

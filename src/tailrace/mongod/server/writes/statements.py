@@ -254,6 +254,7 @@ class StatementRunner:
         """The collection to insert into, which is created if necessary, and its validator."""
         collection = self._existing(namespace)
         if collection is None:
+            self._context.created[str(namespace)] = None
             return self._remember(namespace, new_collection(self.unit, namespace))
         return self._opened[namespace]
 

@@ -40,6 +40,8 @@ async def run(context: MemberContext) -> dict[str, Any]:
     created = await run_write(
         context, lambda unit: create_indexes(unit, database, name, specs, ignore_unknown=ignore_unknown)
     )
+    if created.created_collection:
+        context.created[f"{database}.{name}"] = None
     failure = created.failure
     if created.scan is not None:
         failure = await _build(context, created.scan)

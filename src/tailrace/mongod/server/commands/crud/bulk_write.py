@@ -21,6 +21,7 @@ from tailrace.mongod.server.writes.bulk import BulkOperation, BulkSpec, run_bulk
 from tailrace.mongod.server.writes.namespaces import Namespace
 from tailrace.mongod.server.writes.retries import is_retryable
 from tailrace.mongod.server.writes.specs import DeleteSpec, UpdateSpec, read_hint, read_update
+from tailrace.query.pacing import with_ticks
 
 _NAMESPACE: Final = "admin.$cmd.bulkWrite"
 _PATH: Final = "bulkWrite.ops"
@@ -31,7 +32,8 @@ async def run(context: MemberContext) -> Reply:
     raw_operations = context.documents("ops")
     check_batch_size(len(raw_operations))
     namespaces = read_namespaces(context.documents("nsInfo"))
-    operations = [read_operation(raw, position, namespaces) for position, raw in enumerate(raw_operations)]
+    numbered = with_ticks(enumerate(raw_operations))
+    operations = [read_operation(raw, position, namespaces) for position, raw in numbered]
     arguments = context.arguments()
     size = batch_size(arguments)
     spec = BulkSpec(

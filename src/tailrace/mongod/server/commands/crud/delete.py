@@ -17,12 +17,14 @@ from tailrace.mongod.server.writes.fields import DELETE_FIELDS, DELETE_STATEMENT
 from tailrace.mongod.server.writes.jobs import BatchSums
 from tailrace.mongod.server.writes.specs import DeleteSpec, read_hint
 from tailrace.mongod.server.writes.statements import StatementRunner
+from tailrace.query.pacing import with_ticks
 
 _PATH: Final = "delete.deletes"
 
 
 async def run(context: MemberContext) -> Reply:
-    specs = [read_statement(decode(raw), context.node.release) for raw in context.documents("deletes")]
+    statements = with_ticks(context.documents("deletes"))
+    specs = [read_statement(decode(raw), context.node.release) for raw in statements]
     arguments = context.arguments()
     batch = Batch.parse(context, arguments, len(specs))
 

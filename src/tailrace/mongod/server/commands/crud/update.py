@@ -14,12 +14,14 @@ from tailrace.mongod.server.writes.fields import UPDATE_FIELDS, UPDATE_STATEMENT
 from tailrace.mongod.server.writes.jobs import BatchSums
 from tailrace.mongod.server.writes.specs import UpdateSpec, read_update
 from tailrace.mongod.server.writes.statements import StatementRunner
+from tailrace.query.pacing import with_ticks
 
 _PATH: Final = "update.updates"
 
 
 async def run(context: MemberContext) -> Reply:
-    specs = [read_statement(decode(raw), context.node.release) for raw in context.documents("updates")]
+    statements = with_ticks(context.documents("updates"))
+    specs = [read_statement(decode(raw), context.node.release) for raw in statements]
     arguments = context.arguments()
     batch = Batch.parse(context, arguments, len(specs))
 
