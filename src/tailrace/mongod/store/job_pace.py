@@ -1,7 +1,7 @@
 """How long a job may compute in the writer's thread, where all other writes wait for it."""
 
 from collections.abc import Callable
-from time import monotonic
+from time import monotonic, thread_time
 from typing import Final, TypeVar
 
 from tailrace.errors import CommandError
@@ -69,11 +69,12 @@ class JobShare:
 
     def __init__(self, others_wait: Callable[[], bool]) -> None:
         self._others_wait = others_wait
-        self._began = 0.0
+        self._began = self._computed_before = 0.0
         self._pacer: JobPacer | None = None
 
     def begin(self, pacer: JobPacer) -> None:
         self._began = monotonic()
+        self._computed_before = thread_time()
         self._pacer = pacer
 
     def is_over(self, *, is_between: bool) -> bool:
@@ -83,8 +84,14 @@ class JobShare:
         """
         now = monotonic()
         passed = now - self._began
-        if passed >= _MOST_SECONDS or (passed >= SHARE_SECONDS and is_between and self._others_wait()):
-            return True
+        if passed >= SHARE_SECONDS:
+            if is_between:
+                is_over = passed >= _MOST_SECONDS or self._others_wait()
+            else:
+                # By its own time: what shares an entry must not depend on how busy the machine is.
+                is_over = thread_time() - self._computed_before >= _MOST_SECONDS
+            if is_over:
+                return True
         if self._pacer is not None:
             self._pacer.end_step(now)
         return False
