@@ -67,7 +67,7 @@ def test_others_write_between_the_documents_of_an_insert(
     order = written(server, database)
     assert order.count("c") == 8000
     assert "o" in order.strip("o")
-    # Those of a batch share an entry, whoever else writes.
+    # Those of a batch share an entry, also if others write.
     assert {
         len(entry["o"]["applyOps"]) for entry in entries(server, database.name) if "applyOps" in entry["o"]
     } == {500}

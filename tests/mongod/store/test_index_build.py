@@ -10,7 +10,7 @@ import pytest
 from tailrace.bson import documents
 from tailrace.mongod.store.catalog import Collection
 from tailrace.mongod.store.ddl.create_and_drop_indexes import create_indexes
-from tailrace.mongod.store.ddl.index_build import BuildScan, add_keys, end_build
+from tailrace.mongod.store.indexes.index_build import BuildScan, add_keys, end_build
 from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.validation import Validation
 from tailrace.mongod.store.write_unit import WriteUnit

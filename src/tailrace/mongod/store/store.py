@@ -38,8 +38,8 @@ from tailrace.mongod.store.catalog import (
 from tailrace.mongod.store.catalog_rules import NEWEST_RULES
 from tailrace.mongod.store.clock import ClusterClock, WallClock
 from tailrace.mongod.store.ddl.drop import drop_collection
-from tailrace.mongod.store.ddl.index_build import discard_builds
 from tailrace.mongod.store.indexes.collation_keys import check_collation_versions
+from tailrace.mongod.store.indexes.index_build import discard_builds
 from tailrace.mongod.store.job_pace import JobShare, JobTakesLong
 from tailrace.mongod.store.lookups import store_lookups
 from tailrace.mongod.store.operation_group import MAX_GROUP

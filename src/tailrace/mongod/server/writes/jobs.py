@@ -7,11 +7,11 @@ interrupted has written what its jobs before have written. In a transaction the 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Final, Generic, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
@@ -21,7 +21,6 @@ from tailrace.mongod.server.writes.retries import NO_UPDATE
 from tailrace.mongod.server.writes.statements import StatementRunner
 from tailrace.mongod.server.writes.targets import PieceEnds, Unfinished
 from tailrace.mongod.server.writes.unit import rehearse
-from tailrace.mongod.server.writes.write_errors import WriteErrors
 from tailrace.mongod.store.store import WritePace
 from tailrace.mongod.store.transactions.rehearsal import RehearsalUnit
 from tailrace.mongod.store.unit_of_work import UnitOfWork
@@ -42,11 +41,42 @@ _ENDS_COMMAND: Final = frozenset(
     }
 )
 """Errors that do not concern a single statement: the whole command fails, and changes nothing more."""
+_MAX_MESSAGES: Final = 1 << 20
+"""Characters of messages in one reply; later errors have no message, so that the reply stays small."""
 _MANY_STATEMENTS: Final = 1000
 _MANY_BYTES: Final = 1 << 20
 """A command with more than these lets the jobs of others go first."""
 
 Statement = TypeVar("Statement")
+
+
+class WriteErrors:
+    """The `writeErrors` of a reply: statements that failed, in the order of the batch."""
+
+    def __init__(self) -> None:
+        self._found: list[tuple[int, CommandError]] = []
+
+    def copy(self) -> "WriteErrors":
+        copied = WriteErrors()
+        copied._found = list(self._found)
+        return copied
+
+    def add(self, index: int, error: CommandError) -> None:
+        """Add the error of a statement."""
+        self._found.append((index, error))
+
+    def documents(self) -> Iterator[dict[str, Any]]:
+        left = _MAX_MESSAGES
+        for index, error in self._found:
+            message = error.message if left > 0 else ""
+            left -= len(message)
+            yield {"index": index, "code": error.code, "errmsg": message, **error.details}
+
+    def into(self, reply: dict[str, Any]) -> dict[str, Any]:
+        """The reply with `writeErrors`, if there are any."""
+        if self._found:
+            reply["writeErrors"] = list(self.documents())
+        return reply
 
 
 class Sums(ABC):

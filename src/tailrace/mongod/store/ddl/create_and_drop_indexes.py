@@ -13,12 +13,12 @@ from tailrace.events.entry_bytes import command
 from tailrace.mongod.store.catalog import ID_INDEX_NAME, Collection, Index
 from tailrace.mongod.store.catalog_rules import CatalogRules
 from tailrace.mongod.store.ddl.drop import index_count
-from tailrace.mongod.store.ddl.index_build import BuildScan, abort_build, begin_build
 from tailrace.mongod.store.ddl.index_spec import check_new_index, index_spec, parse_index
 from tailrace.mongod.store.ddl.key_pattern import index_kind
 from tailrace.mongod.store.ddl.lookup import check_writable, existing_collection
 from tailrace.mongod.store.ddl.names import check_new_collection
 from tailrace.mongod.store.ddl.timeseries_indexes import bucket_spec, shown_spec
+from tailrace.mongod.store.indexes.index_build import BuildScan, abort_build, begin_build
 from tailrace.mongod.store.transactions.locks import Blocked
 from tailrace.mongod.store.unit_of_work import UnitOfWork
 from tailrace.mongod.store.write_unit import WriteUnit

@@ -16,7 +16,7 @@ from tailrace.mongod.server.dispatch.fields import LATER, command
 from tailrace.mongod.server.dispatch.kinds import ANY, COLLECTION, FLAG, LOOSE_FLAG, OBJECT, UUID, array_of
 from tailrace.mongod.server.writes.unit import run_write
 from tailrace.mongod.store.ddl.create_and_drop_indexes import create_indexes
-from tailrace.mongod.store.ddl.index_build import BuildScan, abort_scanned, add_keys, end_build
+from tailrace.mongod.store.indexes.index_build import BuildScan, abort_scanned, add_keys, end_build
 from tailrace.mongod.store.store import WritePace
 from tailrace.query.expressions.operands import is_number
 

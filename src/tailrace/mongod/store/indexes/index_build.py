@@ -35,7 +35,7 @@ _MOST_KEYS: Final = 1000
 _MOST_RECORDS: Final = 500
 _MOST_BYTES: Final = 1 << 20
 _MOST_UNCLEAR: Final = 1000
-"""Records after which they are looked at before the end"""
+"""Records after which they are checked before the end"""
 
 
 @dataclass(frozen=True, slots=True)
