@@ -69,12 +69,13 @@ class JobShare:
 
     def __init__(self, others_wait: Callable[[], bool]) -> None:
         self._others_wait = others_wait
-        self._began = self._computed_before = 0.0
+        self._began = 0.0
+        self._computed_before: float | None = None
         self._pacer: JobPacer | None = None
 
     def begin(self, pacer: JobPacer) -> None:
         self._began = monotonic()
-        self._computed_before = thread_time()
+        self._computed_before = None
         self._pacer = pacer
 
     def is_over(self, *, is_between: bool) -> bool:
@@ -89,7 +90,10 @@ class JobShare:
                 is_over = passed >= _MOST_SECONDS or self._others_wait()
             else:
                 # By its own time: what shares an entry must not depend on how busy the machine is.
-                is_over = thread_time() - self._computed_before >= _MOST_SECONDS
+                computed = thread_time()
+                if self._computed_before is None:
+                    self._computed_before = computed
+                is_over = computed - self._computed_before >= _MOST_SECONDS
             if is_over:
                 return True
         if self._pacer is not None:

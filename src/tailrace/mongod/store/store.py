@@ -85,7 +85,7 @@ _OWN_COLLECTIONS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WritePace:
     """What bounds the computation of a job in the writer's thread."""
 

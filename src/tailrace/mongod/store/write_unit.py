@@ -19,7 +19,7 @@ from tailrace.events.pre_image_key import image_field, pre_image_identifier, pre
 from tailrace.mongod.store.catalog import Catalog, Collection
 from tailrace.mongod.store.catalog_rules import CatalogRules
 from tailrace.mongod.store.clock import ClusterClock
-from tailrace.mongod.store.operation_group import OperationGroup
+from tailrace.mongod.store.operation_group import MAX_GROUP, OperationGroup
 from tailrace.mongod.store.past.undo import forget
 from tailrace.mongod.store.reader import multikey_mark
 from tailrace.mongod.store.table_writer import OPLOG_IDENT, PRE_IMAGES_IDENT, TableWriter, WriteState
@@ -34,6 +34,8 @@ from tailrace.mongod.store.transactions.sessions import (
 from tailrace.mongod.store.unit_of_work import UnitOfWork
 
 FIRST_IDENT: Final = 16
+_STEPS_BETWEEN_LOOKS: Final = 16
+"""Operations of one entry after which the time is looked at; it takes as long as a tenth of an insert"""
 _TABLES_WITH_GARBAGE: Final = ("records", "index")
 
 
@@ -83,8 +85,7 @@ class WriteUnit(TableWriter, UnitOfWork):
         key = self.put_new(collection, document)
         if collection.is_logged:
             group = self._group_for("i", collection, len(document))
-            group.add_insert(document, collection.document_key(document), stmt_id)
-            if group.is_full(self.state.most_inserts) or not self.state.logs_batches:
+            if group.add_insert(document, collection.document_key(document), stmt_id):
                 self.end_group()
         return key
 
@@ -138,8 +139,7 @@ class WriteUnit(TableWriter, UnitOfWork):
             # Pre-images are held until the group is logged, so they count towards its size.
             pre_image = before if collection.records_images and not self.moves_data else None
             group = self._group_for("d", collection, 0 if pre_image is None else len(pre_image))
-            group.add_delete(collection.document_key(before), stmt_id, pre_image)
-            if group.is_full(self.state.most_inserts) or not self.state.logs_batches:
+            if group.add_delete(collection.document_key(before), stmt_id, pre_image):
                 self.end_group()
             return
         operation = Operation(
@@ -265,7 +265,10 @@ class WriteUnit(TableWriter, UnitOfWork):
         group = self._group
         if group is None or not group.can_add(op, collection, size):
             self.end_group()
-            group = self._group = OperationGroup(op, collection, from_migrate=self.moves_data)
+            most = self.state.most_inserts if op == "i" else MAX_GROUP
+            group = self._group = OperationGroup(
+                op, collection, most if self.state.logs_batches else 1, from_migrate=self.moves_data
+            )
         return group
 
     def end_group(self) -> None:
@@ -363,7 +366,10 @@ class WriteUnit(TableWriter, UnitOfWork):
             self.steps_left -= 1
             if not self.steps_left:
                 return True
-        return self.state.share.is_over(is_between=self._group is None)
+        group = self._group
+        if group is not None and group.left % _STEPS_BETWEEN_LOOKS:
+            return False
+        return self.state.share.is_over(is_between=group is None)
 
     def finish(self) -> None:
         """Log the open group, store counters and the session."""

@@ -85,7 +85,7 @@ class Batch:
 
         In a transaction any error ends the batch, because it aborts the transaction.
         """
-        return await Statements(statements, self.ordered, self.runner, execute).run(context, sums)
+        return await Statements(context, statements, self.runner, execute, sums, stops=self.ordered).run()
 
     @staticmethod
     def reply(fields: dict[str, Any], sums: BatchSums, runner: StatementRunner) -> dict[str, Any]:

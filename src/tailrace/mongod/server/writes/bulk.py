@@ -89,8 +89,10 @@ async def run_bulk(context: MemberContext, spec: BulkSpec) -> BulkResult:
         if not spec.errors_only:
             result.replies.append(encode({"ok": 1.0, "idx": index, **reply}))
 
-    statements = Statements(spec.operations, spec.ordered, new_runner, execute)
-    result, runner = await statements.run(context, BulkResult(spec.operations))
+    statements = Statements(
+        context, spec.operations, new_runner, execute, BulkResult(spec.operations), stops=spec.ordered
+    )
+    result, runner = await statements.run()
     result.retried = runner.retried
     return result
 

@@ -8,14 +8,11 @@ interrupted has written what its jobs before have written. In a transaction the 
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from copy import copy
-from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Final, Generic, Self, TypeVar
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.server.dispatch.context import Context, MemberContext
+from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.emulation.write_fault import WriteFault
 from tailrace.mongod.server.writes.retries import NO_UPDATE
 from tailrace.mongod.server.writes.statements import StatementRunner
@@ -82,6 +79,8 @@ class WriteErrors:
 class Sums(ABC):
     """What the statements of a command have done so far."""
 
+    __slots__ = ()
+
     @abstractmethod
     def copy(self) -> Self:
         """A copy for the next job, which may have to run again."""
@@ -91,16 +90,13 @@ class Sums(ABC):
         """Note a statement that has failed."""
 
 
-@dataclass(slots=True)
 class BatchSums(Sums):
     """Sums of a command whose reply has `writeErrors`."""
 
-    errors: WriteErrors = field(default_factory=WriteErrors)
+    __slots__ = ("errors",)
 
-    def copy(self) -> Self:
-        copied = copy(self)
-        copied.errors = self.errors.copy()
-        return copied
+    def __init__(self) -> None:
+        self.errors = WriteErrors()
 
     def add_error(self, index: int, error: CommandError) -> None:
         self.errors.add(index, error)
@@ -109,133 +105,123 @@ class BatchSums(Sums):
 Result = TypeVar("Result", bound=Sums)
 
 
-@dataclass(slots=True)
 class _Progress(Generic[Result]):
     """How far the statements have come when a job begins."""
 
-    sums: Result
-    position: int = 0
-    is_done: bool = False
-    runner: StatementRunner | None = None
-    """That of the job before."""
-    unfinished: Unfinished | None = None
-    """The statement at the position, if it has changed some of its documents."""
+    __slots__ = ("is_done", "position", "runner", "sums", "unfinished")
+
+    def __init__(self, sums: Result, position: int, runner: StatementRunner | None) -> None:
+        self.sums = sums
+        self.position = position
+        self.runner = runner
+        """That of the job before."""
+        self.unfinished: Unfinished | None = None
+        """The statement at the position, if it has changed some of its documents."""
+        self.is_done = False
 
 
-@dataclass(frozen=True, slots=True)
 class Statements(Generic[Statement, Result]):
     """The statements of a command, and how to run one of them."""
 
-    statements: Sequence[Statement]
-    stops: bool
-    """Whether the first error ends the command; in a transaction it does in any case."""
-    runner: Callable[[UnitOfWork, StatementRunner | None], StatementRunner]
-    """The runner for a job; gets that of the job before."""
-    execute: Callable[[StatementRunner, int, Statement, Result], None]
+    def __init__(
+        self,
+        context: MemberContext,
+        statements: Sequence[Statement],
+        runner: Callable[[UnitOfWork, StatementRunner | None], StatementRunner],
+        execute: Callable[[StatementRunner, int, Statement, Result], None],
+        sums: Result,
+        *,
+        stops: bool,
+    ) -> None:
+        """``runner`` makes the runner for a job, and gets that of the job before.
 
-    async def run(self, context: MemberContext, sums: Result) -> tuple[Result, StatementRunner]:
+        With ``stops`` the first error ends the command; in a transaction it does in any case.
+        """
+        self._context = context
+        self._statements = statements
+        self._runner = runner
+        self._execute = execute
+        self._stops = stops or context.in_transaction
+        self._before = _Progress(sums, 0, None)
+        self._rehearsed: int | None = None
+        """After how many steps the rehearsal of this job has ended early."""
+
+    async def run(self) -> tuple[Result, StatementRunner]:
         """Run them; when this returns outside of a transaction, they are on disk.
 
         Returns the sums, and the runner of the last job.
         """
-        progress = _Progress(sums)
+        context = self._context
+        pace = WritePace(context.check_deadline, self._rehearse, context.computing)
+        context.evaluations = None
         if context.transaction is not None:
-            work = partial(self._work, context, progress)
-            pace = WritePace(
-                context.check_deadline,
-                partial(rehearse, context, context.node.store, work),
-                context.computing,
-            )
-            progress = await context.transaction.unit.write(work, pace)
+            done = await context.transaction.unit.write(self._work, pace)
         else:
-            fault = WriteFault.of(context)
-            jobs = _Jobs(context, self, fault)
-            while not progress.is_done:
-                progress = await jobs.next(progress)
-        assert progress.runner is not None, "at least one job has run"
-        return progress.sums, progress.runner
+            done = await self._run_jobs(pace)
+        assert done.runner is not None, "at least one job has run"
+        return done.sums, done.runner
 
-    def _work(self, context: Context, before: _Progress[Result], unit: UnitOfWork) -> _Progress[Result]:
+    async def _run_jobs(self, pace: WritePace) -> _Progress[Result]:
+        context = self._context
+        store = context.node.store
+        fault = WriteFault.of(context)
+        work = self._work if fault is None else fault.around(self._work)
+        pace.is_long = self._is_large()
+        while True:
+            progress: _Progress[Result] = await store.write(
+                work, deadline=context.deadline, waiting=context.waiting, pace=pace
+            )
+            if progress.is_done:
+                return progress
+            self._before = progress
+            context.check_deadline()
+            context.is_partly_done = True
+            context.evaluations = None
+            pace.is_long = True
+            pace.begins_rehearsed = self._rehearsed is not None
+            self._rehearsed = None
+            if progress.unfinished is not None and not progress.unfinished.selection.is_listed:
+                with context.computing(), store.snapshot() as snapshot:
+                    progress.unfinished.list_rest(snapshot, context)
+
+    def _is_large(self) -> bool:
+        request = self._context.request
+        size = len(request.command) + sum(sum(map(len, each)) for each in request.sequences.values())
+        return len(self._statements) > _MANY_STATEMENTS or size > _MANY_BYTES
+
+    def _work(self, unit: UnitOfWork) -> _Progress[Result]:
         """Run statements from where the job before has ended until the unit is due."""
-        runner = self.runner(unit, before.runner)
-        now = _Progress(before.sums.copy(), before.position, runner=runner)
+        if self._rehearsed is not None and isinstance(unit, WriteUnit):
+            unit.steps_left = self._rehearsed
+        before, statements, execute = self._before, self._statements, self._execute
+        runner = self._runner(unit, before.runner)
         runner.unfinished = before.unfinished
-        stops = self.stops or context.in_transaction
-        while now.position < len(self.statements):
-            index = now.position
+        sums = before.sums.copy()
+        now = _Progress(sums, len(statements), runner)
+        is_due = unit.is_due
+        for index in range(before.position, len(statements)):
             try:
-                self.execute(runner, index, self.statements[index], now.sums)
+                execute(runner, index, statements[index], sums)
             except PieceEnds as piece:
-                now.unfinished = piece.unfinished
+                now.position, now.unfinished = index, piece.unfinished
                 return now
             except CommandError as error:
                 if ends_command(error):
                     raise
-                now.sums.add_error(index, error)
-                if stops:
+                sums.add_error(index, error)
+                if self._stops:
                     break
-            now.position += 1
-            if unit.is_due():
+            if is_due():
+                now.position = index + 1
                 return now
         now.is_done = True
         return now
 
-
-class _Jobs(Generic[Statement, Result]):
-    """The jobs of one command outside of transactions."""
-
-    def __init__(
-        self, context: MemberContext, statements: Statements[Statement, Result], fault: WriteFault | None
-    ) -> None:
-        self._context = context
-        self._statements = statements
-        self._fault = fault
-        size = len(context.request.command) + sum(map(_size, context.request.sequences.values()))
-        self._is_large = len(statements.statements) > _MANY_STATEMENTS or size > _MANY_BYTES
-        self._begins_rehearsed = False
-        self._rehearsed: int | None = None
-        """After how many steps the rehearsal of this job has ended early."""
-
-    async def next(self, progress: _Progress[Result]) -> _Progress[Result]:
-        """Run a job, and what has to be done before it in the event loop."""
-        context = self._context
-        store = context.node.store
-        has_begun = progress.runner is not None
-        if has_begun:
-            context.check_deadline()
-            context.is_partly_done = True
-        if progress.unfinished is not None and not progress.unfinished.selection.is_listed:
-            with context.computing(), store.snapshot() as snapshot:
-                progress.unfinished.list_rest(snapshot, context)
-        context.evaluations = None
-        self._rehearsed = None
-        pace = WritePace(
-            context.check_deadline,
-            partial(self._rehearse, progress),
-            context.computing,
-            is_long=has_begun or self._is_large,
-            begins_rehearsed=self._begins_rehearsed,
-        )
-        work = partial(self._work, progress)
-        result: _Progress[Result] = await store.write(
-            work if self._fault is None else self._fault.around(work),
-            deadline=context.deadline,
-            waiting=context.waiting,
-            pace=pace,
-        )
-        self._begins_rehearsed = self._rehearsed is not None
-        return result
-
-    def _work(self, progress: _Progress[Result], unit: UnitOfWork) -> _Progress[Result]:
-        if isinstance(unit, WriteUnit):
-            unit.steps_left = self._rehearsed
-        return self._statements._work(self._context, progress, unit)
-
-    def _rehearse(self, progress: _Progress[Result]) -> bool:
+    def _rehearse(self) -> bool:
         self._rehearsed = None
 
         def work(unit: RehearsalUnit) -> None:
-            if not self._statements._work(self._context, progress, unit).is_done:
+            if not self._work(unit).is_done:
                 self._rehearsed = unit.steps
 
         return rehearse(self._context, self._context.node.store, work)
@@ -244,7 +230,3 @@ class _Jobs(Generic[Statement, Result]):
 def ends_command(error: CommandError) -> bool:
     """Whether an error ends the whole command instead of one statement."""
     return error.code in _ENDS_COMMAND or error.code == NO_UPDATE
-
-
-def _size(documents: Sequence[bytes]) -> int:
-    return sum(map(len, documents))

@@ -59,13 +59,12 @@ def begin_build(
     build = IndexBuild(uuids.uuid4().bytes, tuple(Index(unit.new_ident(), spec) for spec in specs))
     _log(unit, collection, build, "startIndexBuild")
     collection = collection.with_changes(build=build)
-    unit.put_build(collection)
-    last, _ = next(unit.records(collection, reverse=True), (b"", b""))
-    scan = BuildScan(collection, last)
     if unit.count(collection)[1] * len(specs) > _SMALL:
-        return scan
-    while piece := scan.next_piece(unit):
-        _add(unit, collection, build, piece)
+        unit.put_build(collection)
+        last, _ = next(unit.records(collection, reverse=True), (b"", b""))
+        return BuildScan(collection, last)
+    for key, document in unit.records(collection):
+        _enter(unit, collection, build, key, document)
     return finish_build(unit, collection)
 
 
@@ -212,6 +211,22 @@ def _settle(unit: WriteUnit, collection: Collection, build: IndexBuild) -> None:
     if duplicates:
         number, key, document = min(duplicates, key=lambda found: found[:2])
         raise duplicate_key(collection, build.indexes[number].spec, document, key)
+
+
+def _enter(
+    unit: WriteUnit, collection: Collection, build: IndexBuild, record_key: bytes, document: bytes
+) -> None:
+    for index in build.indexes:
+        try:
+            check_measured(collection, index, document)
+            keys = index_keys(index, document)
+        except CommandError:
+            build.unclear.add(record_key)
+            continue
+        for key in keys:
+            unit.enter_built(build, index, key, record_key)
+        if len(keys) > 1:
+            unit.note_multikey(index)
 
 
 def check_measured(collection: Collection, index: Index, bucket: bytes) -> None:

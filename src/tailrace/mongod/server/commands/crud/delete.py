@@ -1,6 +1,5 @@
 """`delete`: delete documents."""
 
-from dataclasses import dataclass
 from typing import Any, Final
 
 from tailrace.bson.documents import decode
@@ -35,9 +34,17 @@ async def run(context: MemberContext) -> Reply:
     return batch.reply({"n": sums.n}, sums, runner)
 
 
-@dataclass(slots=True)
 class _Deleted(BatchSums):
-    n: int = 0
+    __slots__ = ("n",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.n = 0
+
+    def copy(self) -> "_Deleted":
+        copied = _Deleted()
+        copied.n, copied.errors = self.n, self.errors.copy()
+        return copied
 
 
 def read_statement(fields: dict[str, Any], release: Release = CURRENT) -> DeleteSpec:

@@ -1,7 +1,5 @@
 """`insert`: insert documents into a collection."""
 
-from dataclasses import dataclass
-
 from tailrace.mongod.server.access.needs import Rights, on_named
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
@@ -24,9 +22,17 @@ async def run(context: MemberContext) -> Reply:
     return batch.reply({"n": sums.n}, sums, runner)
 
 
-@dataclass(slots=True)
 class _Inserted(BatchSums):
-    n: int = 0
+    __slots__ = ("n",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.n = 0
+
+    def copy(self) -> "_Inserted":
+        copied = _Inserted()
+        copied.n, copied.errors = self.n, self.errors.copy()
+        return copied
 
 
 def _needs(context: MemberContext) -> Rights:

@@ -1,6 +1,5 @@
 """`update`: update documents, or insert one if none matches."""
 
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tailrace.bson.documents import decode
@@ -30,7 +29,7 @@ async def run(context: MemberContext) -> Reply:
         sums.matched += outcome.matched
         sums.modified += outcome.modified
         if outcome.upserted is not None:
-            sums.upserted = [*sums.upserted, {"index": index, "_id": outcome.upserted_id}]
+            sums.upserted.append({"index": index, "_id": outcome.upserted_id})
 
     sums, runner = await batch.run(context, specs, execute, _Updated())
     reply = batch.reply({"n": sums.matched + len(sums.upserted)}, sums, runner)
@@ -42,11 +41,19 @@ async def run(context: MemberContext) -> Reply:
     return reply
 
 
-@dataclass(slots=True)
 class _Updated(BatchSums):
-    matched: int = 0
-    modified: int = 0
-    upserted: list[dict[str, Any]] = field(default_factory=list)
+    __slots__ = ("matched", "modified", "upserted")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.matched = self.modified = 0
+        self.upserted: list[dict[str, Any]] = []
+
+    def copy(self) -> "_Updated":
+        copied = _Updated()
+        copied.matched, copied.modified = self.matched, self.modified
+        copied.upserted, copied.errors = list(self.upserted), self.errors.copy()
+        return copied
 
 
 def read_statement(fields: dict[str, Any], release: Release = CURRENT) -> UpdateSpec:
