@@ -11,6 +11,7 @@ server is attacked.
 import argparse
 import os
 import sys
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
@@ -143,8 +144,7 @@ def _run_through(attack: network.Attack, server: Server) -> tuple[str, float]:
     return attack(server), 0.0
 
 
-def attack_by_fuzz(report: Report, *, short: bool) -> None:
-    messages = SHORT_FUZZ_MESSAGES if short else FUZZ_MESSAGES
+def attack_by_fuzz(report: Report, messages: int) -> None:
     print(f"\nDamaged messages: {messages:,} in all", flush=True)
     with TemporaryDirectory() as folder:
         password = Path(folder) / "password"
@@ -164,9 +164,11 @@ def attack_by_fuzz(report: Report, *, short: bool) -> None:
 def _fuzz(
     server: Server, name: str, messages: int, seed: int, login: tuple[str, str] | None, report: Report
 ) -> None:
+    began = time.perf_counter()
     seen = fuzz.clients(server.port, seed, messages // 4, FUZZ_CLIENTS, login)
     warm = server.megabytes() if server.is_alive() else 0
     seen.add(fuzz.clients(server.port, seed + 100, messages - messages // 4, FUZZ_CLIENTS, login))
+    rate = seen.sent / (time.perf_counter() - began)
     if not server.is_alive():
         report.check(name, False, "the server has died")
         return
@@ -179,7 +181,7 @@ def _fuzz(
         holds,
         f"{seen.sent:,} sent, {seen.answered:,} answered, {seen.closed:,} connections closed, "
         f"{seen.silent} silent, {len(seen.faults)} internal errors, "
-        f"{warm:.0f} MB after a quarter, {growth:+.0f} MB later",
+        f"{warm:.0f} MB after a quarter, {growth:+.0f} MB later, {rate:.0f} a second",
     )
     print(*(f"    {fault}" for fault in seen.faults), sep="\n", flush=True)
 
@@ -220,7 +222,8 @@ def main() -> int:
             if "expensive" in options.parts:
                 attacks.expensive(short=options.short)
     if "fuzz" in options.parts:
-        attack_by_fuzz(report, short=options.short)
+        messages = SHORT_FUZZ_MESSAGES if options.short else FUZZ_MESSAGES
+        attack_by_fuzz(report, options.messages or messages)
     print(f"\n{len(report.failures)} rows failed")
     print(*report.failures, sep="\n")
     return 1 if report.failures else 0

@@ -109,8 +109,8 @@ class Fuzzer:
             if damaged:
                 return
 
-    def _command(self, number: int) -> tuple[bytes, str]:
-        """A frame, and what it contains."""
+    def _command(self, number: int) -> tuple[bytes, dict[str, Any]]:
+        """A frame, and the command in it."""
         rng = self._rng
         while True:
             command = broken(rng, rng.choice(SAMPLES))
@@ -122,7 +122,7 @@ class Fuzzer:
                 continue  # it cannot be encoded
             if rng.random() < 0.25:
                 body = self._flipped(body)
-            return self._framed(bytes(4) + b"\0" + body, number), repr(command)[:500]
+            return self._framed(bytes(4) + b"\0" + body, number), command
 
     def _flipped(self, body: bytes) -> bytes:
         changed = bytearray(body)
@@ -146,7 +146,7 @@ class Fuzzer:
             changed[position] = self._rng.randrange(256)
         return bytes(changed[: self._rng.choice((len(changed), len(changed) - 1, 10))])
 
-    def _read_answers(self, endpoint: socket.socket, batch: list[tuple[bytes, str]]) -> None:
+    def _read_answers(self, endpoint: socket.socket, batch: list[tuple[bytes, dict[str, Any]]]) -> None:
         arrived = bytearray()
         for _ in batch:
             answer = _next_answer(endpoint, arrived)
@@ -155,7 +155,7 @@ class Fuzzer:
             codes = [reply.get("code", 0), *(error.get("code") for error in reply.get("writeErrors", ()))]
             self.seen.codes.update(str(code) for code in codes)
             if INTERNAL_ERROR in codes and len(self.seen.faults) < _MOST_SHOWN:
-                sent = batch[number][1] if 0 <= number < len(batch) else "?"
+                sent = repr(batch[number][1])[:500] if 0 <= number < len(batch) else "?"
                 self.seen.faults.append(f"seed {self._seed}: {sent}: {str(reply)[:300]}")
 
 

@@ -211,7 +211,7 @@ class Statements(Generic[Statement, Result]):
                 sums.add_error(index, error)
                 if self._stops:
                     break
-            if is_due():
+            if is_due() and index + 1 < len(statements):
                 now.position = index + 1
                 return now
         now.is_done = True
