@@ -25,6 +25,7 @@ from tailrace.mongod.server.dispatch.fields import When
 from tailrace.mongod.server.net.client import Client
 from tailrace.mongod.store.reader import Reader
 from tailrace.mongod.wire import Request
+from tailrace.query.pacing import tick
 
 if TYPE_CHECKING:
     from tailrace.mongod.server.access.needs import Rights
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 _operation_ids: Final = itertools.count(1)
 SECRET_FIELDS: Final = frozenset({"pwd", "payload", "speculativeAuthenticate"})
 """Fields that neither the log nor other clients may show."""
+_STEPS_BETWEEN_TICKS: Final = 64
 _NOT_SHOWN: Final = frozenset({"$clusterTime", "$readPreference"})
 
 
@@ -156,6 +158,8 @@ class Context:
                 )
                 raise CommandError(ErrorCode.TypeMismatch, reason)
             items.append(body[item_start:item_end])
+            if not position % _STEPS_BETWEEN_TICKS:
+                tick()
         return items
 
     def collection_name(self, *, wrong_type: int = ErrorCode.BadValue) -> str:
