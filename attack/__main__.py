@@ -212,6 +212,7 @@ def main() -> int:
     parser.add_argument("--short", action="store_true", help="about a minute for each part")
     parser.add_argument("--only", default="", metavar="TEXT", help="rows with this text in their name")
     parser.add_argument("--held", action="store_true", help="show what kept the event loop")
+    parser.add_argument("--messages", type=int, help=f"damaged messages; {FUZZ_MESSAGES:,} by default")
     options = parser.parse_args()
     report = Report()
     with ExitStack() as stack:

@@ -25,7 +25,7 @@ from tailrace.mongod.server.dispatch.fields import When
 from tailrace.mongod.server.net.client import Client
 from tailrace.mongod.store.reader import Reader
 from tailrace.mongod.wire import Request
-from tailrace.query.pacing import tick
+from tailrace.pacing import tick
 
 if TYPE_CHECKING:
     from tailrace.mongod.server.access.needs import Rights

@@ -17,7 +17,7 @@ from tailrace.bson.values import Symbol, Undefined, is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.emulation.release import NEGATIVE_SIZES_ARE_BAD_VALUES, Release
-from tailrace.query.pacing import ticking
+from tailrace.pacing import ticking
 
 if TYPE_CHECKING:
     from tailrace.mongod.server.dispatch.fields import Fields

@@ -27,7 +27,7 @@ from tailrace.mongod.store.indexes.index_keys import index_keys, paced_index_key
 from tailrace.mongod.store.indexes.index_values import IndexPaths
 from tailrace.mongod.store.reader import Reader
 from tailrace.mongod.store.write_unit import WriteUnit
-from tailrace.query.pacing import tick
+from tailrace.pacing import tick
 
 _SMALL: Final = 1 << 16
 """Bytes of documents, for each index, that are read within one job"""

@@ -21,11 +21,11 @@ from tailrace.mongod.store.indexes.collation_keys import collated
 from tailrace.mongod.store.indexes.id_keys import id_key_of
 from tailrace.mongod.store.indexes.index_values import IndexPaths, Values, wildcard_values
 from tailrace.mongod.store.tables import fit_key, record_mark
+from tailrace.pacing import pieces, with_ticks
 from tailrace.query.collation import Collation
 from tailrace.query.expressions.conversion.hashed_index import hashed_index_key
 from tailrace.query.match import compile_match
 from tailrace.query.missing import MISSING
-from tailrace.query.pacing import pieces, with_ticks
 from tailrace.query.reshape import compile_stage
 
 KeyMaker: TypeAlias = Callable[[bytes], list[bytes]]

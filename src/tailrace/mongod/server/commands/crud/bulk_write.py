@@ -21,7 +21,7 @@ from tailrace.mongod.server.writes.bulk import BulkOperation, BulkSpec, run_bulk
 from tailrace.mongod.server.writes.namespaces import Namespace
 from tailrace.mongod.server.writes.retries import is_retryable
 from tailrace.mongod.server.writes.specs import DeleteSpec, UpdateSpec, read_hint, read_update
-from tailrace.query.pacing import with_ticks
+from tailrace.pacing import with_ticks
 
 _NAMESPACE: Final = "admin.$cmd.bulkWrite"
 _PATH: Final = "bulkWrite.ops"

@@ -16,7 +16,7 @@ from tailrace.mongod.server.writes.fields import DELETE_FIELDS, DELETE_STATEMENT
 from tailrace.mongod.server.writes.jobs import BatchSums
 from tailrace.mongod.server.writes.specs import DeleteSpec, read_hint
 from tailrace.mongod.server.writes.statements import StatementRunner
-from tailrace.query.pacing import with_ticks
+from tailrace.pacing import with_ticks
 
 _PATH: Final = "delete.deletes"
 

@@ -13,7 +13,7 @@ from tailrace.mongod.server.writes.fields import UPDATE_FIELDS, UPDATE_STATEMENT
 from tailrace.mongod.server.writes.jobs import BatchSums
 from tailrace.mongod.server.writes.specs import UpdateSpec, read_update
 from tailrace.mongod.server.writes.statements import StatementRunner
-from tailrace.query.pacing import with_ticks
+from tailrace.pacing import with_ticks
 
 _PATH: Final = "update.updates"
 
