@@ -35,7 +35,7 @@ from tailrace.mongod.store.unit_of_work import UnitOfWork
 
 FIRST_IDENT: Final = 16
 _STEPS_BETWEEN_LOOKS: Final = 16
-"""Operations of one entry after which the time is looked at; it takes as long as a tenth of an insert"""
+"""Operations of one entry between two looks at the clock, which take a tenth of the time of an insert"""
 _TABLES_WITH_GARBAGE: Final = ("records", "index")
 
 
