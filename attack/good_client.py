@@ -40,6 +40,10 @@ class Waits:
     def ping_p99(self) -> float:
         return percentile(self.pings, 99)
 
+    @property
+    def insert_p99(self) -> float:
+        return percentile(self.inserts, 99)
+
 
 class GoodClient:
     """The process; its measurement begins when it has had a first answer."""

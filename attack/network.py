@@ -6,7 +6,7 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from typing import Final
+from typing import Any, Final
 
 import bson
 import cramjam
@@ -20,6 +20,7 @@ _OP_MSG: Final = 2013
 _ZSTD: Final = 3
 _MAX_MESSAGE: Final = 48_000_000
 
+Document = dict[str, Any]
 Attack = Callable[[Server], str]
 """Attack a server and return what happened."""
 
@@ -126,9 +127,8 @@ def inserts_of_47_megabytes(server: Server) -> str:
     def insert(number: int) -> None:
         documents = [{"_id": f"{number}-{i}", "text": text} for i in range(3)]
         with server.connect(300) as one:
-            codes.append(
-                one.call({"insert": "large", "documents": documents, "$db": "attack"}).get("code", 0)
-            )
+            one.socket.sendall(_with_sequence({"insert": "large", "$db": "attack"}, "documents", documents))
+            codes.append(one.receive().get("code", 0))
 
     threads = [threading.Thread(target=insert, args=(number,)) for number in range(12)]
     for thread in threads:
@@ -274,6 +274,15 @@ def _crowd(server: Server, count: int) -> Iterator[list[socket.socket]]:
     finally:
         for one in crowd:
             one.close()
+
+
+def _with_sequence(command: Document, name: str, documents: list[Document]) -> bytes:
+    """An OP_MSG whose documents are outside of its body, which may not be larger than 16 MB."""
+    body = bson.encode(command)
+    listed = name.encode() + b"\0" + b"".join(map(bson.encode, documents))
+    sequence = b"\1" + struct.pack("<i", 4 + len(listed)) + listed
+    size = 21 + len(body) + len(sequence)
+    return struct.pack("<iiiiiB", size, 1, 0, _OP_MSG, 0, 0) + body + sequence
 
 
 def _is_closed(one: socket.socket) -> bool:

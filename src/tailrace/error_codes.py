@@ -144,6 +144,7 @@ class ErrorCode(IntEnum):
     OperationNotSupportedInTransaction = 263
     FailPointSetFailed = 266
     PreparedTransactionInProgress = 267
+    IndexBuildAborted = 276
     UnsatisfiableCommitQuorum = 278
     ChangeStreamFatalError = 280
     WouldChangeOwningShard = 283

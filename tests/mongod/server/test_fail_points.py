@@ -242,6 +242,8 @@ def test_get_parameter_shows_a_fail_point(raw: RawClient) -> None:
         ({"configureFailPoint": "failCommand", "mode": "alwaysOn", "data": {"failCommands": "ping"}}, 14),
         ({"configureFailPoint": "failCommand", "mode": "alwaysOn", "data": {"errorCode": "x"}}, 14),
         ({"configureFailPoint": "failCommand", "mode": {"times": 1.5}}, 2),
+        ({"configureFailPoint": "failCommand", "mode": {"times": float("inf")}}, 2),
+        ({"configureFailPoint": "failCommand", "mode": {"skip": float("nan")}}, 2),
         ({"configureFailPoint": "failCommand", "mode": "alwaysOn", "$db": "shop"}, 13),
     ],
 )

@@ -275,9 +275,11 @@ def test_large_batches_are_divided_into_entries(database: Database[Document]) ->
 
 def test_large_documents_are_divided_into_entries_by_size(database: Database[Document]) -> None:
     database.create_collection("things")
-    database.things.insert_many([{"_id": n, "a": "x" * 6_000_000} for n in range(4)])
-    sizes = [len(entry["o"]["applyOps"]) for entry in entries_of(database)[1:]]
-    assert sizes == [2, 2]
+    """As the batches of a server: a document that reaches 256 kB is the last of its entry."""
+    database.things.insert_many([{"_id": n, "a": "x" * 100_000} for n in range(7)])
+    _, *entries, last = entries_of(database)
+    assert [len(entry["o"]["applyOps"]) for entry in entries] == [3, 3]
+    assert (last["op"], last["o"]["_id"]) == ("i", 6)
 
 
 def test_a_batch_without_a_session_number_has_no_session_fields(database: Database[Document]) -> None:

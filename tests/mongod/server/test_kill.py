@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -10,6 +12,7 @@ from bson import Int64, Timestamp
 from pymongo import MongoClient
 from pymongo.errors import AutoReconnect, OperationFailure
 
+from tests.mongod.server.running import wait_for
 from tests.mongod.server.served import ServedProcess, served
 
 Document = dict[str, Any]
@@ -138,6 +141,31 @@ def test_a_write_without_a_reply_is_complete_or_absent(
         for operation in entry["o"].get("applyOps", [entry])
     ]
     assert logged == found
+
+
+def test_an_index_that_was_being_built_is_discarded(
+    process: ServedProcess, client: "MongoClient[Document]"
+) -> None:
+    lists = client.builds.lists
+    lists.insert_many([{"_id": n, "list": list(range(n, n + 200))} for n in range(300)])
+    index = {"key": {"list": 1}, "name": "list_1"}
+
+    def build() -> None:
+        with process.client(retryWrites=False) as other, suppress(AutoReconnect):
+            other.builds.command("createIndexes", "lists", indexes=[index])
+
+    building = threading.Thread(target=build)
+    building.start()
+    wait_for(lambda: bool(entries(client, "builds.$cmd")[1:]))
+    kill_and_start(process)
+    building.join()
+    assert list(lists.index_information()) == ["_id_"]
+    _, start, abort = (entry["o"] for entry in entries(client, "builds.$cmd"))
+    assert (start["startIndexBuild"], abort["abortIndexBuild"]) == ("lists", "lists")
+    assert (abort["indexBuildUUID"], abort["cause"]["code"]) == (start["indexBuildUUID"], 11600)
+    lists.create_index("list")
+    assert client.builds.command("validate", "lists")["keysPerIndex"] == {"_id_": 300, "list_1": 60_000}
+    assert lists.find_one({"list": 498}, {"_id": 1}) == {"_id": 299}
 
 
 def test_another_server_cannot_use_the_data_until_the_first_has_ended(process: ServedProcess) -> None:

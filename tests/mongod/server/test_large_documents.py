@@ -2,6 +2,7 @@
 
 import gc
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -13,8 +14,8 @@ from tailrace.bson import raw as rawbson
 from tailrace.bson.documents import encode
 from tests.mongod.server.endless import Running, computing, counting, operations
 from tests.mongod.server.random_values import random_value
-from tests.mongod.server.raw_client import RawClient
-from tests.mongod.server.running import Document, wait_for
+from tests.mongod.server.raw_client import RawClient, raw_client
+from tests.mongod.server.running import Document, RunningServer, wait_for
 
 Db = Database[Document]
 LARGE = 300_000
@@ -42,9 +43,14 @@ def first_result(raw: RawClient, command: Document) -> bytes:
     return document
 
 
-def test_values_of_every_type_are_the_same_after_they_were_computed_with(
-    raw: RawClient, database: Db
-) -> None:
+@pytest.fixture
+def own_raw(own_server: RunningServer) -> Iterator[RawClient]:
+    """To a server whose oplog no other test reads: not every driver can decode these values."""
+    with raw_client(own_server) as raw:
+        yield raw
+
+
+def test_values_of_every_type_are_the_same_after_they_were_computed_with(own_raw: RawClient) -> None:
     seed = random.randrange(10**9)
     print(f"seed {seed}")
     rng = random.Random(seed)
@@ -56,13 +62,13 @@ def test_values_of_every_type_are_the_same_after_they_were_computed_with(
         values += more
     fields = {f"field {number}": value for number, value in enumerate(values)}
     document = {"_id": 1, "list": values, "a": {"b": fields}}
-    assert raw.call({"insert": "c", "documents": [document], "$db": database.name})["ok"] == 1
+    assert own_raw.call({"insert": "c", "documents": [document], "$db": "large"})["ok"] == 1
     stored = encode(document)
     unchanged = [{"$set": {"z": 1}}, {"$unset": "z"}]
-    found = first_result(raw, {"aggregate": "c", "pipeline": unchanged, "cursor": {}, "$db": database.name})
+    found = first_result(own_raw, {"aggregate": "c", "pipeline": unchanged, "cursor": {}, "$db": "large"})
     assert found == stored
     found = first_result(
-        raw, {"find": "c", "projection": {"z": {"$literal": 1}, "list": 1}, "$db": database.name}
+        own_raw, {"find": "c", "projection": {"z": {"$literal": 1}, "list": 1}, "$db": "large"}
     )
     assert found == encode({"_id": 1, "list": values, "z": 1})
 

@@ -89,11 +89,27 @@ def test_operations_share_entries_up_to_500(store: Store, collection: Collection
     assert sizes(logged(store, inserts(collection, 1001))) == [1001]
 
 
+def test_inserts_share_an_entry_until_one_reaches_256_kilobytes(store: Store, collection: Collection) -> None:
+    half = (128 << 10) - len(documents.encode({"_id": 0, "x": ""}))
+    assert sizes(logged(store, inserts(collection, 4, x="y" * half))) == [2, 2]
+    assert sizes(logged(store, inserts(collection, 4, 4, x="y" * (half - 1)))) == [3, 1]
+
+
 def test_operations_share_entries_up_to_the_size_of_a_document(store: Store, collection: Collection) -> None:
     # Two of these fit into 16 MiB less 64 KiB, with 256 bytes for each besides the document.
-    large = ((16 << 20) - (64 << 10)) // 2 - 256 - len(documents.encode({"_id": 0, "x": ""}))
-    assert sizes(logged(store, inserts(collection, 2, x="y" * large))) == [2]
-    assert sizes(logged(store, inserts(collection, 2, 2, x="y" * (large + 1)))) == [1, 1]
+    small = {"_id": 0, "x": "y" * 200_000}
+    room = (16 << 20) - (64 << 10) - 2 * 256 - len(documents.encode(small))
+    large = room - len(documents.encode({"_id": 1, "x": ""}))
+
+    def pair(first: int, size: int) -> Callable[[WriteUnit], None]:
+        def work(unit: WriteUnit) -> None:
+            unit.insert(collection, documents.encode({**small, "_id": first}))
+            unit.insert(collection, documents.encode({"_id": first + 1, "x": "y" * size}))
+
+        return work
+
+    assert sizes(logged(store, pair(0, large))) == [2]
+    assert sizes(logged(store, pair(2, large + 1))) == [1, 1]
 
 
 def test_deletes_are_listed_in_reverse_with_their_pre_images(store: Store) -> None:

@@ -4,6 +4,7 @@ A `Catalog` belongs to a state of the store. Readers use the one of their snapsh
 which others see once it is committed.
 """
 
+import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -11,6 +12,7 @@ from typing import Any, Final
 from tailrace.bson import documents
 from tailrace.mongod.store.indexes.id_keys import document_key, sharded_document_key
 from tailrace.mongod.store.tables import pack_ident
+from tailrace.mongod.store.transactions.locks import wait_until
 
 ID_INDEX_NAME: Final = "_id_"
 ID_INDEX_VERSION: Final = 2
@@ -21,6 +23,8 @@ SESSIONS_NS: Final = "config.transactions"
 IMAGES_NS: Final = "config.image_collection"
 VIEWS: Final = "system.views"
 PROFILE: Final = "system.profile"
+TEMPORARY_OUTPUT: Final = "tmp.agg_out."
+"""Prefix of the collections that `$out` writes to before they get their name"""
 BUCKETS: Final = "system.buckets."
 """Prefix of the collection with the buckets of a time series, which clients use by the name without it"""
 
@@ -61,6 +65,22 @@ class Index:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class IndexBuild:
+    """Indexes that are being built: writes keep them right, and nobody reads them."""
+
+    uuid: bytes
+    indexes: tuple[Index, ...]
+    unclear: set[bytes] = field(default_factory=set)
+    """Keys of records to look at again at the end: another one has the same key in a unique index, or they
+    cannot be indexed. Only while the server runs that builds them."""
+    ended: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def wait_ended(self, deadline: float | None) -> None:
+        """Return when the build has ended; raise MaxTimeMSExpired past the deadline."""
+        await wait_until(self.ended, deadline)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Collection:
     """A collection; ``options`` are those of `create`, in catalog order and without the UUID."""
 
@@ -76,6 +96,7 @@ class Collection:
     """On a shard, the paths of its shard key, which document keys begin with; clients do not see them here"""
     is_raw: bool = False
     """Whether the documents of a time series are its buckets, because it was called by their name"""
+    build: IndexBuild | None = None
     ns: str = field(init=False)
     prefix: bytes = field(init=False)
     """The prefix of its record keys in the table"""
@@ -147,6 +168,9 @@ class Collection:
         }
         if self.shard_key:
             entry["shardKey"] = list(self.shard_key)
+        if self.build is not None:
+            built = [{"ident": index.ident, "spec": dict(index.spec)} for index in self.build.indexes]
+            entry["build"] = {"uuid": self.build.uuid, "indexes": built}
         return documents.encode(entry)
 
     @classmethod
@@ -156,6 +180,10 @@ class Collection:
         indexes = tuple(
             Index(index["ident"], index["spec"], index.get("changed", 0)) for index in found["indexes"]
         )
+        build = None
+        if "build" in found:
+            built = tuple(Index(index["ident"], index["spec"]) for index in found["build"]["indexes"])
+            build = IndexBuild(bytes(found["build"]["uuid"]), built)
         return cls(
             found["db"],
             found["coll"],
@@ -165,6 +193,7 @@ class Collection:
             indexes,
             found["table"],
             tuple(found.get("shardKey", ())),
+            build=build,
         )
 
 

@@ -1,13 +1,17 @@
 """How long a job may compute in the writer's thread, where all other writes wait for it."""
 
 from collections.abc import Callable
-from time import monotonic
+from time import monotonic, thread_time
 from typing import Final, TypeVar
 
 from tailrace.errors import CommandError
 
 T = TypeVar("T")
 
+SHARE_SECONDS: Final = 0.01
+"""After these a job that can go on in another one ends, if others wait for it"""
+_MOST_SECONDS: Final = 0.05
+"""The same if nobody does: listeners get the entries of a job all at once, and it can be interrupted then"""
 _LOOK: Final = 0.001
 _ASIDE: Final = 0.5
 """How long a call may take that others would have in another thread"""
@@ -32,6 +36,7 @@ class JobPacer:
         """``check`` raises `CommandError` if the job has to end; ``seconds`` None is no limit."""
         now = monotonic()
         self._check = check
+        self._seconds = seconds
         self._end = None if seconds is None else now + seconds
         self._look_at = now + _LOOK
 
@@ -48,7 +53,49 @@ class JobPacer:
         if self._end is not None and now >= self._end:
             raise JobTakesLong
 
+    def end_step(self, now: float) -> None:
+        """Note that a step of the job has ended: the next one may compute as long."""
+        if self._seconds is not None:
+            self._end = now + self._seconds
+
     def aside(self, work: Callable[[], T]) -> T:
         if self._end is not None and monotonic() + _ASIDE >= self._end:
             raise JobTakesLong
         return work()
+
+
+class JobShare:
+    """When a job has to end that can go on in another one."""
+
+    def __init__(self, others_wait: Callable[[], bool]) -> None:
+        self._others_wait = others_wait
+        self._began = 0.0
+        self._computed_before: float | None = None
+        self._pacer: JobPacer | None = None
+
+    def begin(self, pacer: JobPacer) -> None:
+        self._began = monotonic()
+        self._computed_before = None
+        self._pacer = pacer
+
+    def is_over(self, *, is_between: bool) -> bool:
+        """Whether the step that has just ended is the last of its job.
+
+        ``is_between``: whether this is between two oplog entries, so that it ends none early.
+        """
+        now = monotonic()
+        passed = now - self._began
+        if passed >= SHARE_SECONDS:
+            if is_between:
+                is_over = passed >= _MOST_SECONDS or self._others_wait()
+            else:
+                # By its own time: what shares an entry must not depend on how busy the machine is.
+                computed = thread_time()
+                if self._computed_before is None:
+                    self._computed_before = computed
+                is_over = computed - self._computed_before >= _MOST_SECONDS
+            if is_over:
+                return True
+        if self._pacer is not None:
+            self._pacer.end_step(now)
+        return False

@@ -14,6 +14,8 @@ from tailrace.mongod.store.catalog import Collection
 MAX_GROUP: Final = 500
 """Operations in one vectored entry; for inserts the default of `internalInsertMaxBatchSize`."""
 MAX_GROUP_BYTES: Final = rawbson.MAX_USER_SIZE - 64 * 1024
+_MOST_INSERTED_BYTES: Final = 256 << 10
+"""Inserts end with the document that reaches this size, as the batches of a server do"""
 _OVERHEAD: Final = 256
 """Upper bound of an operation's bytes besides its document"""
 _FROM_MIGRATE: Final = b"\x08fromMigrate\0\x01"
@@ -26,16 +28,19 @@ class OperationGroup:
 
     __slots__ = (
         "_bytes",
+        "_document_bytes",
         "_elements",
         "_from_migrate",
         "_marks",
         "_pre_images",
         "_start",
         "collection",
+        "left",
         "op",
     )
 
-    def __init__(self, op: str, collection: Collection, *, from_migrate: bool = False) -> None:
+    def __init__(self, op: str, collection: Collection, most: int, *, from_migrate: bool = False) -> None:
+        """``most`` is how many operations it can have."""
         self.op = op
         self.collection = collection
         self._start = beginning(op, collection.ns, collection.uuid)
@@ -44,17 +49,20 @@ class OperationGroup:
         self._elements: list[bytes] = []
         self._pre_images: list[bytes] = []
         self._bytes = 0
+        self._document_bytes = 0
+        self.left = most
+        """How many operations can be added"""
 
-    def can_add(self, op: str, collection: Collection, size: int, most_inserts: int) -> bool:
-        """Whether an operation with a document of that size may be added."""
+    def can_add(self, op: str, collection: Collection, size: int) -> bool:
+        """Whether an operation with a document of that size may be added to a group that is not full."""
         return (
             self.op == op
             and self.collection is collection
-            and len(self._elements) < (most_inserts if op == "i" else MAX_GROUP)
             and self._bytes + size + _OVERHEAD <= MAX_GROUP_BYTES
         )
 
-    def add_insert(self, document: bytes, key: bytes, statement_id: int | None) -> None:
+    def add_insert(self, document: bytes, key: bytes, statement_id: int | None) -> bool:
+        """Add an insert; returns whether the group has to be logged before the next operation."""
         if statement_id is None:
             self._elements.append(b"%b%b%b%b%b" % (self._start, document, O2_LEAD, key, self._marks))
         else:
@@ -62,16 +70,22 @@ class OperationGroup:
                 b"%b%b%b%b%b%b%b"
                 % (self._start, document, O2_LEAD, key, self._marks, _STATEMENT, _pack(statement_id))
             )
-        self._bytes += len(document) + _OVERHEAD
+        size = len(document)
+        self._bytes += size + _OVERHEAD
+        self._document_bytes += size
+        self.left -= 1
+        return not self.left or self._document_bytes >= _MOST_INSERTED_BYTES
 
-    def add_delete(self, key: bytes, statement_id: int | None, pre_image: bytes | None) -> None:
-        """Add the delete of the document with this key."""
+    def add_delete(self, key: bytes, statement_id: int | None, pre_image: bytes | None) -> bool:
+        """Add the delete of the document with this key; returns whether the group has to be logged then."""
         statement = b"" if statement_id is None else _STATEMENT + _pack(statement_id)
         self._elements.append(b"%b%b%b%b" % (self._start, key, self._marks, statement))
         self._bytes += len(key) + _OVERHEAD
         if pre_image is not None:
             self._pre_images.append(pre_image)
             self._bytes += len(pre_image)
+        self.left -= 1
+        return not self.left
 
     def __len__(self) -> int:
         return len(self._elements)

@@ -29,6 +29,7 @@ from tailrace.mongod.store.catalog import (
     OPLOG_NS,
     PRE_IMAGES_NS,
     SESSIONS_NS,
+    TEMPORARY_OUTPUT,
     VIEWS,
     Catalog,
     Collection,
@@ -36,8 +37,10 @@ from tailrace.mongod.store.catalog import (
 )
 from tailrace.mongod.store.catalog_rules import NEWEST_RULES
 from tailrace.mongod.store.clock import ClusterClock, WallClock
+from tailrace.mongod.store.ddl.drop import drop_collection
 from tailrace.mongod.store.indexes.collation_keys import check_collation_versions
-from tailrace.mongod.store.job_pace import JobTakesLong
+from tailrace.mongod.store.indexes.index_build import discard_builds
+from tailrace.mongod.store.job_pace import JobShare, JobTakesLong
 from tailrace.mongod.store.lookups import store_lookups
 from tailrace.mongod.store.operation_group import MAX_GROUP
 from tailrace.mongod.store.oplog_truncation import truncate_before, truncate_to_size
@@ -82,7 +85,7 @@ _OWN_COLLECTIONS: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class WritePace:
     """What bounds the computation of a job in the writer's thread."""
 
@@ -92,6 +95,10 @@ class WritePace:
     """Computes in the caller's thread what the job needs, with ticks; returns whether that is everything"""
     computing: Callable[[], AbstractContextManager[None]] = nullcontext
     """Entered for the time of a rehearsal: nothing of the job exists then, so it may be cancelled"""
+    is_long: bool = False
+    """Whether jobs of others go first"""
+    begins_rehearsed: bool = False
+    """Whether the job is rehearsed before it runs for the first time"""
 
 
 UNPACED: Final = WritePace()
@@ -274,6 +281,9 @@ class Store:
         if self.write_lock.count:
             with waiting():
                 await self.write_lock.wait()
+        if pace.begins_rehearsed and pace.rehearse is not None:
+            with pace.computing():
+                pace.rehearse()
         with ExitStack() as wants:
             while True:
                 loop = asyncio.get_running_loop()
@@ -289,7 +299,7 @@ class Store:
                     else:
                         future.set_exception(error)
 
-                self._writer.submit(Job(work, done, pace.check, seconds))
+                self._writer.submit(Job(work, done, pace.check, seconds, pace.is_long))
                 try:
                     return await future
                 except Blocked as blocked:
@@ -330,7 +340,7 @@ class Store:
 
     # -- the writer's side ------------------------------------------------------------------------------
 
-    def begin_write(self, transaction: Transaction) -> WriteState:
+    def begin_write(self, transaction: Transaction, share: JobShare) -> WriteState:
         """The state shared by the units of one LMDB transaction."""
         catalog = self._catalogs[-1][1]
         return WriteState(
@@ -341,6 +351,7 @@ class Store:
             self.term,
             self.locks,
             self._next_keys,
+            share,
             has_garbage=self.has_garbage,
             logs_batches=self.logs_batches,
             most_inserts=self.most_inserts,
@@ -439,6 +450,10 @@ class Store:
             unit.state.term = _NO_TERM
             unit.log(no_op({"msg": FIRST_MESSAGE}))
         self.begin_term(unit)
+        discard_builds(unit)
+        for collection in list(unit.catalog.collections()):
+            if collection.name.startswith(TEMPORARY_OUTPUT):
+                drop_collection(unit, collection)
 
     def begin_term(self, unit: WriteUnit) -> None:
         """Become primary in a new term; part of a job."""

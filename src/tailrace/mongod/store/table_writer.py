@@ -9,12 +9,13 @@ from typing import Final
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.store.catalog import ID_INDEX, Catalog, Collection, Index
+from tailrace.mongod.store.catalog import ID_INDEX, Catalog, Collection, Index, IndexBuild
 from tailrace.mongod.store.catalog_rules import NEWEST_RULES, CatalogRules
 from tailrace.mongod.store.clock import ClusterClock
 from tailrace.mongod.store.indexes.duplicate_key import duplicate_key
 from tailrace.mongod.store.indexes.id_keys import id_key_of
 from tailrace.mongod.store.indexes.index_keys import all_index_keys, index_keys, stored_key
+from tailrace.mongod.store.job_pace import JobShare
 from tailrace.mongod.store.operation_group import MAX_GROUP
 from tailrace.mongod.store.past.undo import CHANGED, INSERTED, REMOVED, UndoWriter
 from tailrace.mongod.store.reader import TableReader, multikey_mark
@@ -37,6 +38,7 @@ class WriteState:
         term: int,
         locks: LockTable,
         next_keys: dict[int, int],
+        share: JobShare,
         *,
         has_garbage: bool,
         logs_batches: bool = True,
@@ -50,6 +52,7 @@ class WriteState:
         self.term = term
         self.locks = locks
         self.next_keys = next_keys
+        self.share = share
         self.entries: list[tuple[int, bytes]] = []
         self.truncated_through = 0
         """Cluster time of the newest entry that was removed from the oplog"""
@@ -111,6 +114,8 @@ class TableWriter(TableReader):
             put(collection.prefix + key, document, db=tables.records)
             for index_key, needs_mark in added:
                 put(index_key + record_mark(key) if needs_mark else index_key, key, db=tables.index)
+        if collection.build is not None:
+            self._change_built(collection.build, key, None, document)
         self.add_to_count(collection.ident, 1, len(document))
         if collection.is_logged:
             self.undo.noted.append(
@@ -131,7 +136,7 @@ class TableWriter(TableReader):
             if old == new:
                 continue
             if len(new) > 1:
-                self._note_multikey(index)
+                self.note_multikey(index)
             for index_key in new:
                 if index_key not in old:
                     self._check_unique(collection, index, index_key, after)
@@ -143,6 +148,8 @@ class TableWriter(TableReader):
         for stored in added:
             state.transaction.put(stored, key, db=state.tables.index)
         state.transaction.put(collection.prefix + key, after, db=state.tables.records)
+        if collection.build is not None:
+            self._change_built(collection.build, key, before, after)
         self.add_to_count(collection.ident, 0, len(after) - len(before))
         if collection.is_logged:
             self.undo.noted.append((collection.prefix, key, before, CHANGED))
@@ -155,20 +162,68 @@ class TableWriter(TableReader):
             for index_key in all_index_keys(index, before):
                 state.transaction.delete(self._stored(index, index_key, key), db=state.tables.index)
         state.transaction.delete(collection.prefix + key, db=state.tables.records)
+        if collection.build is not None:
+            self._change_built(collection.build, key, before, None)
         self.add_to_count(collection.ident, -1, -len(before))
         if collection.is_logged:
             self.undo.noted.append((collection.prefix, key, before, REMOVED))
 
     def add_to_index(self, collection: Collection, index: Index, key: bytes, document: bytes) -> None:
-        """Add the keys of a stored record to an index that is being built."""
+        """Add the keys of a stored record to a new index, which nobody uses yet."""
         keys = index_keys(index, document)
         if len(keys) > 1:
-            self._note_multikey(index)
+            self.note_multikey(index)
         for index_key in keys:
             self._check_unique(collection, index, index_key, document)
             stored = self._stored(index, index_key, key)
             self.state.transaction.put(stored, key, db=self.state.tables.index)
         self.state.changes += 1
+
+    # -- indexes that are being built -----------------------------------------------------------------------
+
+    def _change_built(self, build: IndexBuild, key: bytes, before: bytes | None, after: bytes | None) -> None:
+        """Keep indexes that are being built right for a changed record."""
+        for index in build.indexes:
+            old, new = self._keys_built(build, index, key, before), self._keys_built(build, index, key, after)
+            for index_key in old:
+                stored = self._stored(index, index_key, key)
+                # In a unique index it may be that of another record.
+                if index_key not in new and self._built(stored) == key:
+                    self.state.transaction.delete(stored, db=self.state.tables.index)
+            for index_key in new:
+                self.enter_built(build, index, index_key, key)
+            if len(new) > 1:
+                self.note_multikey(index)
+
+    @staticmethod
+    def _keys_built(build: IndexBuild, index: Index, key: bytes, document: bytes | None) -> list[bytes]:
+        try:
+            return [] if document is None else index_keys(index, document)
+        except CommandError:
+            build.unclear.add(key)
+            return []
+
+    def _built(self, stored: bytes) -> bytes | None:
+        return self.state.transaction.get(stored, db=self.state.tables.index)
+
+    def enter_built(self, build: IndexBuild, index: Index, index_key: bytes, key: bytes) -> bool:
+        """Enter a record into an index that is being built; False if it is unique and has another one there.
+
+        Then the record is unclear.
+        """
+        stored = self._stored(index, index_key, key)
+        self.state.changes += 1
+        if not index.allows_duplicates and not index.unique:
+            with self.state.transaction.cursor(db=self.state.tables.index) as cursor:
+                listed = index.prefix + index_key
+                if cursor.set_range(listed) and cursor.key().startswith(listed) and cursor.key() != stored:
+                    build.unclear.add(key)
+                    return False
+        is_new = self.state.transaction.put(stored, key, overwrite=False, db=self.state.tables.index)
+        if is_new or self._built(stored) == key:
+            return True
+        build.unclear.add(key)
+        return False
 
     def new_record_key(self, collection: Collection) -> bytes:
         """A record key after all that were returned for this collection before."""
@@ -198,10 +253,10 @@ class TableWriter(TableReader):
             if len(keys) > 1:
                 multikey.append(index)
         for index in multikey:
-            self._note_multikey(index)
+            self.note_multikey(index)
         return found
 
-    def _note_multikey(self, index: Index) -> None:
+    def note_multikey(self, index: Index) -> None:
         """Note that a document has several keys in an index: queries read such an index differently."""
         if not self.is_multikey(index):
             self.put_meta(multikey_mark(index.ident), b"")

@@ -65,6 +65,10 @@ class UnitOfWork(Reader):
     ) -> None:
         """Remove a record."""
 
+    def is_due(self) -> bool:
+        """Whether a command that can go on in another job ends this one now; never in a transaction."""
+        return False
+
     def end_group(self) -> None:
         """Start a new oplog entry for the next operation; a transaction is one entry in any case."""
 

@@ -19,7 +19,7 @@ from tailrace.events.pre_image_key import image_field, pre_image_identifier, pre
 from tailrace.mongod.store.catalog import Catalog, Collection
 from tailrace.mongod.store.catalog_rules import CatalogRules
 from tailrace.mongod.store.clock import ClusterClock
-from tailrace.mongod.store.operation_group import OperationGroup
+from tailrace.mongod.store.operation_group import MAX_GROUP, OperationGroup
 from tailrace.mongod.store.past.undo import forget
 from tailrace.mongod.store.reader import multikey_mark
 from tailrace.mongod.store.table_writer import OPLOG_IDENT, PRE_IMAGES_IDENT, TableWriter, WriteState
@@ -34,6 +34,8 @@ from tailrace.mongod.store.transactions.sessions import (
 from tailrace.mongod.store.unit_of_work import UnitOfWork
 
 FIRST_IDENT: Final = 16
+_STEPS_BETWEEN_LOOKS: Final = 16
+"""Operations of one entry between two looks at the clock, which take a tenth of the time of an insert"""
 _TABLES_WITH_GARBAGE: Final = ("records", "index")
 
 
@@ -50,6 +52,8 @@ class WriteUnit(TableWriter, UnitOfWork):
         """Whether the next changes only move documents between shards: their entries say `fromMigrate`"""
         self.before_statement: Callable[[int], None] | None = None
         """Called with the id of a retryable statement before its change; may raise to refuse it."""
+        self.steps_left: int | None = None
+        """After how many steps it is due, because no more of them were rehearsed"""
         self._group: OperationGroup | None = None
 
     @property
@@ -80,9 +84,9 @@ class WriteUnit(TableWriter, UnitOfWork):
             self.before_statement(stmt_id)
         key = self.put_new(collection, document)
         if collection.is_logged:
-            self._group_for("i", collection, len(document)).add_insert(
-                document, collection.document_key(document), stmt_id
-            )
+            group = self._group_for("i", collection, len(document))
+            if group.add_insert(document, collection.document_key(document), stmt_id):
+                self.end_group()
         return key
 
     def update(
@@ -135,7 +139,8 @@ class WriteUnit(TableWriter, UnitOfWork):
             # Pre-images are held until the group is logged, so they count towards its size.
             pre_image = before if collection.records_images and not self.moves_data else None
             group = self._group_for("d", collection, 0 if pre_image is None else len(pre_image))
-            group.add_delete(collection.document_key(before), stmt_id, pre_image)
+            if group.add_delete(collection.document_key(before), stmt_id, pre_image):
+                self.end_group()
             return
         operation = Operation(
             "d",
@@ -258,14 +263,12 @@ class WriteUnit(TableWriter, UnitOfWork):
     def _group_for(self, op: str, collection: Collection, size: int) -> OperationGroup:
         """The group for a document of that size; logs the present group if it cannot take the document."""
         group = self._group
-        state = self.state
-        if not (
-            group is not None
-            and state.logs_batches
-            and group.can_add(op, collection, size, state.most_inserts)
-        ):
+        if group is None or not group.can_add(op, collection, size):
             self.end_group()
-            group = self._group = OperationGroup(op, collection, from_migrate=self.moves_data)
+            most = self.state.most_inserts if op == "i" else MAX_GROUP
+            group = self._group = OperationGroup(
+                op, collection, most if self.state.logs_batches else 1, from_migrate=self.moves_data
+            )
         return group
 
     def end_group(self) -> None:
@@ -299,6 +302,13 @@ class WriteUnit(TableWriter, UnitOfWork):
         self._note_appearance(collection)
         self.publish(state.catalog.with_collection(collection))
 
+    def put_build(self, collection: Collection) -> None:
+        """Enter a collection of which only the indexes that are being built have changed."""
+        state = self.state
+        self.end_group()
+        state.transaction.put(collection.ns.encode(), collection.to_bson(), db=state.tables.catalog)
+        self.publish(state.catalog.with_collection(collection))
+
     def _note_appearance(self, collection: Collection) -> None:
         """Note for readers of earlier states that a collection or its indexes are new."""
         if collection.is_internal:
@@ -322,7 +332,8 @@ class WriteUnit(TableWriter, UnitOfWork):
         self.publish(state.catalog.without_collection(collection.ns))
         if not keep_records:
             self.discard("records", collection.ident)
-            for index in collection.indexes:
+            built = () if collection.build is None else collection.build.indexes
+            for index in (*collection.indexes, *built):
                 self.discard("index", index.ident)
             self.remove_count(collection)
 
@@ -349,6 +360,16 @@ class WriteUnit(TableWriter, UnitOfWork):
         self.state.changes += 1
 
     # -- the end ----------------------------------------------------------------------------------------
+
+    def is_due(self) -> bool:
+        if self.steps_left is not None:
+            self.steps_left -= 1
+            if not self.steps_left:
+                return True
+        group = self._group
+        if group is not None and group.left % _STEPS_BETWEEN_LOOKS:
+            return False
+        return self.state.share.is_over(is_between=group is None)
 
     def finish(self) -> None:
         """Log the open group, store counters and the session."""

@@ -7,20 +7,25 @@ is on disk, and writers share a sync.
 A job is all or nothing. If one raises after it changed something, the transaction is aborted and the jobs
 run again, each in its own transaction; jobs therefore have no effects except through the unit they get. A
 job whose command has to end, or that computes for too long, is left out, and the others run again.
+
+Others wait for the job that runs, so no job is long. What writes more is a sequence of jobs, each of which
+ends when its unit says that it is due (`job_pace.py`). Those after the first, and those of large messages,
+are committed apart from the others and take turns with them: nobody waits for more than one of them.
 """
 
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import lmdb
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.store.catalog import Catalog
-from tailrace.mongod.store.job_pace import JobEnded, JobPacer, JobTakesLong
+from tailrace.mongod.store.job_pace import SHARE_SECONDS, JobEnded, JobPacer, JobShare, JobTakesLong
 from tailrace.mongod.store.table_writer import WriteState
 from tailrace.mongod.store.tables import Transaction
 from tailrace.mongod.store.transactions.locks import Blocked
@@ -31,6 +36,7 @@ if TYPE_CHECKING:
     from tailrace.mongod.store.store import Store
 
 Work: TypeAlias = Callable[[WriteUnit], Any]
+_NO_MORE: Final["deque[Job]"] = deque()
 
 
 @dataclass(slots=True)
@@ -43,6 +49,8 @@ class Job:
     """Raises `CommandError` if the job has to end before it has changed anything"""
     seconds: float | None = None
     """How long it may compute; then it ends with `JobTakesLong`"""
+    is_long: bool = False
+    """Whether others go first: it continues a command, or stores a large message"""
     result: Any = None
     error: BaseException | None = None
 
@@ -73,6 +81,7 @@ class Writer:
         self._store = store
         self._publish = publish
         self._waiting: list[Job] = []
+        self._long: deque[Job] = deque()
         self._wake = threading.Condition()
         self._stopping = False
         self.is_busy = False
@@ -88,7 +97,7 @@ class Writer:
         with self._wake:
             if self._stopping:
                 raise CommandError(ErrorCode.InterruptedAtShutdown, "the server is shutting down")
-            self._waiting.append(job)
+            (self._long if job.is_long else self._waiting).append(job)
             self.is_busy = True
             self._wake.notify()
 
@@ -112,27 +121,38 @@ class Writer:
         self._thread.join()
 
     def _run(self) -> None:
+        was_long = True
         while True:
             with self._wake:
-                self.is_busy = bool(self._waiting)
-                while not self._waiting and not self._stopping:
+                self.is_busy = bool(self._waiting or self._long)
+                while not (self._waiting or self._long or self._stopping):
                     # While idle, free the space of dropped collections in small steps.
                     if not self._wake.wait(timeout=0.1 if self._store.has_garbage else None):
                         break
-                jobs, self._waiting = self._waiting, []
-                if not jobs and self._stopping:
+                is_long = bool(self._long) and not (was_long and self._waiting)
+                jobs = [] if is_long else self._waiting
+                if not is_long:
+                    self._waiting = []
+                if not (jobs or is_long) and self._stopping:
                     return
-            self._commit(jobs)
+            was_long = is_long
+            self._commit(jobs, self._long if is_long else _NO_MORE)
 
-    def _commit(self, jobs: list[Job]) -> None:
+    def _commit(self, jobs: list[Job], more: "deque[Job]") -> None:
+        """Commit jobs together, and as many of ``more`` as there is time for, at least one."""
         store = self._store
+        share = JobShare(lambda: bool(self._waiting) or len(jobs) > 1)
         self._began.append(store.clock.now)
         try:
             transaction = store.tables.begin(write=True)
-            state = store.begin_write(transaction)
+            state = store.begin_write(transaction, share)
+            began = monotonic()
             try:
                 for job in jobs:
                     self._run_job(job, state)
+                while more and (not jobs or monotonic() < began + SHARE_SECONDS):
+                    jobs.append(more.popleft())
+                    self._run_job(jobs[-1], state)
                 store.clean_up(state)
                 commit = self._finish(transaction, state)
             except BaseException:
@@ -145,7 +165,7 @@ class Writer:
             for job in others:
                 job.result = job.error = None
             if others:
-                self._commit(others)
+                self._commit(others, _NO_MORE)
             self._began.append(store.clock.now)
             self._publish(None, [left.job])
             return
@@ -155,7 +175,7 @@ class Writer:
                 self._began.pop()
                 for job in jobs:
                     job.result = job.error = None
-                    self._commit([job])
+                    self._commit([job], _NO_MORE)
                 return
             for job in jobs:
                 job.error = _translated(error)
@@ -165,7 +185,9 @@ class Writer:
     def _run_job(self, job: Job, state: WriteState) -> None:
         before = state.changes
         unit = WriteUnit(state)
-        before_it = set_pacer(JobPacer(job.check, job.seconds))
+        pacer = JobPacer(job.check, job.seconds)
+        before_it = set_pacer(pacer)
+        state.share.begin(pacer)
         try:
             job.result = job.work(unit)
             set_pacer(before_it)

@@ -58,6 +58,22 @@ def test_a_line_has_mongodbs_fields(audited: Audited) -> None:
     assert (line["atype"], line["param"], line["result"]) == ("createCollection", {"ns": "shop.orders"}, 0)
 
 
+def test_collections_that_statements_create(audited: Audited) -> None:
+    before = len(audited.lines())
+    made = audited.root.made
+    made.a.insert_many([{}, {}])
+    made.a.insert_one({})
+    made.b.update_one({}, {"$set": {"x": 1}}, upsert=True)
+    made.c.find_one_and_update({}, {"$set": {"x": 1}}, upsert=True)
+    made.a.aggregate([{"$out": "d"}])
+    made.a.aggregate([{"$merge": "e"}])
+    made.none.update_one({}, {"$set": {"x": 1}})
+    with audited.root.start_session() as session, session.start_transaction():
+        made.f.insert_one({}, session=session)
+    lines = [(line["atype"], line["param"], line["result"]) for line in audited.new(before)]
+    assert lines == [("createCollection", {"ns": f"made.{name}"}, 0) for name in "abcdef"]
+
+
 def test_only_the_server_can_read_the_file(audited: Audited) -> None:
     assert stat.S_IMODE(audited.path.stat().st_mode) == 0o600
 
@@ -107,6 +123,7 @@ def test_changes_and_refusals(audited: Audited) -> None:
         ("createUser", 0),
         ("updateUser", 0),
         ("grantRolesToUser", 0),
+        ("createCollection", 0),
         ("createIndex", 0),
         ("dropIndex", 0),
         ("renameCollection", 0),
@@ -146,8 +163,15 @@ def test_a_cluster_writes_each_command_once(tmp_path: Path) -> None:
         client.admin.command("shardCollection", "shop.orders", key={"_id": "hashed"})
         client.shop.orders.create_index("n")
         client.shop.orders.drop()
+        client.shop.others.insert_one({})
     found = [json.loads(line)["atype"] for line in path.read_text().splitlines()]
-    assert found == ["enableSharding", "shardCollection", "createIndex", "dropCollection"]
+    assert found == [
+        "enableSharding",
+        "shardCollection",
+        "createIndex",
+        "dropCollection",
+        "createCollection",
+    ]
 
 
 def test_a_file_that_cannot_be_written(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """`$out` and `$merge` on a router: write the results into the stores of the shards that own them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Final
@@ -32,7 +32,7 @@ class ClusterResultWriter(ResultWriter):
         self,
         context: Context,
         target: OutTarget | MergeTarget,
-        documents: Sequence[bytes],
+        documents: Iterator[bytes],
         *,
         bypasses_validation: bool,
     ) -> None:
@@ -42,7 +42,7 @@ class ClusterResultWriter(ResultWriter):
             await self._merge(context, target, documents, bypasses_validation=bypasses_validation)
 
     async def _replace(
-        self, context: Context, target: OutTarget, documents: Sequence[bytes], *, bypasses_validation: bool
+        self, context: Context, target: OutTarget, documents: Iterator[bytes], *, bypasses_validation: bool
     ) -> None:
         ns = f"{target.database}.{target.collection}"
         placement = self._placement
@@ -58,7 +58,7 @@ class ClusterResultWriter(ResultWriter):
                 await placement.place(ns, made.uuid, shard)
 
     async def _merge(
-        self, context: Context, target: MergeTarget, documents: Sequence[bytes], *, bypasses_validation: bool
+        self, context: Context, target: MergeTarget, documents: Iterator[bytes], *, bypasses_validation: bool
     ) -> None:
         ns = f"{target.database}.{target.collection}"
         placement = self._placement
@@ -66,9 +66,10 @@ class ClusterResultWriter(ResultWriter):
             await placement.create_database(target.database)
             sharded = placement.sharded(ns)
             if sharded is None:
-                parts = {placement.shards_of(ns)[0]: list(documents)}
+                parts = {placement.shards_of(ns)[0]: documents}
             else:
-                parts = _by_owner(sharded, target, documents)
+                owned = _by_owner(sharded, target, documents)
+                parts = {shard: iter(part) for shard, part in owned.items()}
             for shard, part in parts.items():
                 store = self._stores[shard]
                 with _with_ownership(context, ShardOwnership(placement.collections, shard)):
@@ -87,7 +88,7 @@ def _with_ownership(context: Context, ownership: ShardOwnership) -> Iterator[Non
 
 
 def _by_owner(
-    sharded: TrackedCollection, target: MergeTarget, documents: Sequence[bytes]
+    sharded: TrackedCollection, target: MergeTarget, documents: Iterator[bytes]
 ) -> dict[str, list[bytes]]:
     """The results by the shard that owns, or will own, the document."""
     if set(target.on) != {"_id"} and not set(sharded.key.paths) <= set(target.on):

@@ -12,9 +12,9 @@ from tailrace.mongod.cluster.writes.form import Form
 from tailrace.mongod.cluster.writes.statement import Statement, Work
 from tailrace.mongod.server.dispatch.command import Reply
 from tailrace.mongod.server.writes.batch import check_batch_size, read_statement_ids
+from tailrace.mongod.server.writes.jobs import WriteErrors
 from tailrace.mongod.server.writes.specs import DeleteSpec, UpdateSpec
 from tailrace.mongod.server.writes.update import id_of
-from tailrace.mongod.server.writes.write_errors import WriteErrors
 
 _ERROR_FIELDS: Final = frozenset({"index", "code", "errmsg"})
 

@@ -22,7 +22,7 @@ from tailrace.mongod.cluster.writes.retried import ExecutedStatements, find_exec
 from tailrace.mongod.cluster.writes.routing import Route, Routing
 from tailrace.mongod.cluster.writes.sending import Sender
 from tailrace.mongod.cluster.writes.statement import Statement
-from tailrace.mongod.server.writes.batch import ends_command
+from tailrace.mongod.server.writes.jobs import ends_command
 from tailrace.mongod.server.writes.retries import is_retryable
 from tailrace.mongod.store.transactions.transaction_log import TRANSIENT
 

@@ -62,7 +62,13 @@ class AuditLog:
     def note(self, context: "Context") -> None:
         """Write what a command that has ended did, if it is one of those that are audited."""
         if not context.client.id:
-            return  # a call inside of this process; that of the client is written
+            # A call inside of this process: that of the client is written.
+            context.client.created |= context.created
+            return
+        for ns in context.created:
+            # Its job may have been undone; a transaction creates what others do not see yet.
+            if context.in_transaction or context.node.states.catalog.collection(ns) is not None:
+                self.write(context, "createCollection", {"ns": ns}, 0)
         code = 0 if context.error is None else context.error.code
         if code == ErrorCode.Unauthorized:
             self.write(context, "authCheck", _refused(context), code)

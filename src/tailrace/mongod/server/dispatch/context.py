@@ -25,6 +25,7 @@ from tailrace.mongod.server.dispatch.fields import When
 from tailrace.mongod.server.net.client import Client
 from tailrace.mongod.store.reader import Reader
 from tailrace.mongod.wire import Request
+from tailrace.pacing import tick
 
 if TYPE_CHECKING:
     from tailrace.mongod.server.access.needs import Rights
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 _operation_ids: Final = itertools.count(1)
 SECRET_FIELDS: Final = frozenset({"pwd", "payload", "speculativeAuthenticate"})
 """Fields that neither the log nor other clients may show."""
+_STEPS_BETWEEN_TICKS: Final = 64
 _NOT_SHOWN: Final = frozenset({"$clusterTime", "$readPreference"})
 
 
@@ -87,6 +89,8 @@ class Context:
     """Whether its body has begun to run; before that it has changed nothing."""
     is_interruptible: bool = True
     """Whether an interruption may cancel an `await`; the body of a write is always completed."""
+    is_partly_done: bool = False
+    """Whether some of its changes are on disk already, so that it goes on without its client, too."""
     evaluations: "Evaluations | None" = None
     """What it has computed in a rehearsal of its statements."""
     _parts: tuple[Client, ...] = ()
@@ -115,6 +119,8 @@ class Context:
         self.database = request.database
         self.command = command
         """The command's body, decoded; document sequences of the message are only in `documents`."""
+        self.created: dict[str, None] = {}
+        """Namespaces of the collections that its statements have created."""
         self.operation_id = next(_operation_ids)
         self.started = time.monotonic()
 
@@ -152,6 +158,8 @@ class Context:
                 )
                 raise CommandError(ErrorCode.TypeMismatch, reason)
             items.append(body[item_start:item_end])
+            if not position % _STEPS_BETWEEN_TICKS:
+                tick()
         return items
 
     def collection_name(self, *, wrong_type: int = ErrorCode.BadValue) -> str:
@@ -217,7 +225,7 @@ class Context:
     @property
     def is_for_reply_only(self) -> bool:
         """Whether it can be cancelled when its client disconnects: it waits or reads, for a reply."""
-        return self.is_interruptible and self.request.expects_reply
+        return self.is_interruptible and self.request.expects_reply and not self.is_partly_done
 
     def interrupt(self, error: CommandError) -> None:
         """Make the command fail with ``error`` as soon as it can; the first interruption counts."""
@@ -244,6 +252,7 @@ class Context:
             yield
         finally:
             self._parts = tuple(part for part in self._parts if part is not client)
+            self.created |= client.created
 
     @property
     def interruption(self) -> CommandError | None:
@@ -268,7 +277,7 @@ class Context:
         was_interruptible, self.is_interruptible = self.is_interruptible, True
         try:
             self.check_deadline()
-            if self.client.is_gone and self.request.expects_reply:
+            if self.client.is_gone and self.request.expects_reply and not self.is_partly_done:
                 raise _client_gone()
             yield
         finally:

@@ -17,6 +17,7 @@ from tailrace.bson.values import Symbol, Undefined, is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.emulation.release import NEGATIVE_SIZES_ARE_BAD_VALUES, Release
+from tailrace.pacing import ticking
 
 if TYPE_CHECKING:
     from tailrace.mongod.server.dispatch.fields import Fields
@@ -144,7 +145,7 @@ class ArrayOf(Kind):
 
     def look_inside(self, path: str, name: str, value: Any, release: Release) -> None:
         if self.items is not None:
-            for number, item in enumerate(value):
+            for number, item in enumerate(ticking(value)):
                 self.items.check(f"{path}.{name}", str(number), item, release)
 
 

@@ -9,6 +9,7 @@ import asyncio
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import isfinite
 from typing import Any, Final
 
 from bson import Int64
@@ -197,7 +198,7 @@ def _parse_mode(mode: object) -> tuple[str, float]:
             reason = f"activationProbability must be between 0.0 and 1.0, not {value}"
             raise CommandError(ErrorCode.BadValue, reason)
         return name, float(value)
-    if value != int(value):
+    if not isfinite(value) or value != int(value):
         raise CommandError(ErrorCode.BadValue, f"'{name}' must be a whole number, not {value}")
     if not 0 <= value < 2**31:
         raise CommandError(ErrorCode.BadValue, f"'{name}' must be a 32-bit number from 0 on, not {value}")

@@ -1,7 +1,7 @@
 """The client of a connection."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.bson.documents import encode
@@ -45,6 +45,8 @@ class Client:
     """The subject of its certificate, if it has presented one."""
     ownership: "Ownership | None" = None
     """Which documents this shard owns, if the client is a router."""
+    created: dict[str, None] = field(default_factory=dict)
+    """The collections that were created for a router's command, for the audit log."""
 
     @property
     def host(self) -> str:

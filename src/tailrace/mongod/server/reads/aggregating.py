@@ -1,6 +1,6 @@
 """Plan an aggregation: its source, its stages, and its output."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,9 +67,7 @@ class PlannedAggregate:
         if not context.node.replication.is_primary:
             raise CommandError(ErrorCode.NotWritablePrimary, "not primary")
         check_output(context.node.states.catalog, output)
-        documents = _all(self.planned.rows(state))
-        # From now on it writes, and is interrupted only between two commits.
-        context.is_interruptible = False
+        documents = _results(self.planned.rows(state))
         bypasses = self.request.bypasses_validation
         await context.node.results.write(context, output, documents, bypasses_validation=bypasses)
 
@@ -79,14 +77,12 @@ def writes_results(pipeline: list[dict[str, Any]]) -> bool:
     return bool(pipeline) and not pipeline[-1].keys().isdisjoint(("$out", "$merge"))
 
 
-def _all(rows: Rows) -> list[bytes]:
-    found = []
+def _results(rows: Rows) -> Iterator[bytes]:
     for row in rows:
         if row is PAUSE:
             tick()
         else:
-            found.append(row.raw)
-    return found
+            yield row.raw
 
 
 def plan_aggregate(

@@ -2,8 +2,9 @@
 
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, TypeAlias, TypeVar
 
 from bson import ObjectId
 
@@ -17,7 +18,7 @@ from tailrace.mongod.server.writes.namespaces import Namespace, existing_collect
 from tailrace.mongod.server.writes.specs import UpdateSpec
 from tailrace.mongod.server.writes.statements import StatementRunner
 from tailrace.mongod.server.writes.unit import rehearsed_pace
-from tailrace.mongod.store.catalog import Catalog, Collection
+from tailrace.mongod.store.catalog import TEMPORARY_OUTPUT, Catalog, Collection
 from tailrace.mongod.store.ddl.collection_options import in_catalog_order
 from tailrace.mongod.store.ddl.create import create_collection
 from tailrace.mongod.store.ddl.drop import drop_collection
@@ -30,8 +31,10 @@ from tailrace.mongod.store.write_unit import WriteUnit
 from tailrace.pacing import with_ticks
 from tailrace.query.missing import MISSING
 
+T = TypeVar("T")
 _Statement: TypeAlias = bytes | UpdateSpec | CommandError
-_MERGED_AT_ONCE: Final = 500
+_WRITTEN_AT_ONCE: Final = 500
+_BYTES_AT_ONCE: Final = 256 << 10
 _NO_MATCH: Final = ErrorCode.MergeStageNoMatchingDocument
 _OPERATORS: Final = {"merge": "$set", "keepExisting": "$setOnInsert"}
 
@@ -59,11 +62,11 @@ class ResultWriter(ABC):
         self,
         context: Context,
         target: OutTarget | MergeTarget,
-        documents: Sequence[bytes],
+        documents: Iterator[bytes],
         *,
         bypasses_validation: bool,
     ) -> None:
-        """Write the results; ``context`` is the aggregation's."""
+        """Write the results, which are computed meanwhile; ``context`` is the aggregation's."""
 
 
 class StoreResultWriter(ResultWriter):
@@ -76,77 +79,137 @@ class StoreResultWriter(ResultWriter):
         self,
         context: Context,
         target: OutTarget | MergeTarget,
-        documents: Sequence[bytes],
+        documents: Iterator[bytes],
         *,
         bypasses_validation: bool,
     ) -> None:
         store = self._store
-        context.has_written = isinstance(target, OutTarget) or bool(documents)
         if isinstance(target, OutTarget):
             await write_out(context, store, target, documents, bypasses_validation=bypasses_validation)
         else:
-            await write_merge(context, store, target, documents, bypasses_validation=bypasses_validation)
+            noted = _noting_writes(context, documents)
+            await write_merge(context, store, target, noted, bypasses_validation=bypasses_validation)
+
+
+def _noting_writes(context: Context, documents: Iterator[bytes]) -> Iterator[bytes]:
+    for document in documents:
+        context.has_written = True
+        yield document
 
 
 async def write_out(
     context: Context,
     store: Store,
     target: OutTarget,
-    documents: Sequence[bytes],
+    documents: Iterator[bytes],
     *,
     bypasses_validation: bool,
 ) -> None:
-    """Replace the documents of a collection by the results, in one commit; options and indexes stay.
+    """Replace the documents of a collection by the results; options and indexes stay.
 
-    If a result cannot be stored, the others were, in a temporary collection that is dropped.
+    The results are written to a temporary collection, which is renamed at the end; after an error it is
+    dropped.
     """
+    replaced = store.catalog.collection(f"{target.database}.{target.collection}")
+    if target.timeseries is not None or (replaced is not None and replaced.is_timeseries):
+        held = list(documents)
+        await _write(context, store, lambda unit: _out_series(unit, context, target, held))
+        context.has_written = True
+        return
 
-    def work(unit: WriteUnit) -> CommandError | None:
+    def begin(unit: WriteUnit) -> tuple[Collection | None, Namespace]:
         check_output(unit.catalog, target)
-        runner = StatementRunner(unit, context, bypasses_validation=bypasses_validation)
         replaced = unit.catalog.collection(f"{target.database}.{target.collection}")
-        if replaced is not None and replaced.is_timeseries and not store.rules.series_output:
-            raise CommandError(
-                ErrorCode.CommandNotSupportedOnView,
-                f"Namespace {target.database}.{target.collection} is a timeseries collection",
-            )
-        if target.timeseries is not None or (replaced is not None and replaced.is_timeseries):
-            _replace_timeseries(unit, target, replaced)
-            namespace = Namespace(target.database, target.collection)
-        else:
-            namespace = _temporary(unit, target, replaced)
-        failure: CommandError | None = None
-        for document in documents:
-            try:
-                runner.insert(namespace, document)
-            except CommandError as error:
-                if namespace.name == target.collection:
-                    raise
-                failure = failure or error
-        if namespace.name == target.collection:
-            return None
-        if failure is not None:
-            temporary = unit.catalog.collection(str(namespace))
-            assert temporary is not None, "it was created above"
-            drop_collection(unit, temporary)
-            return failure
-        rename_collection(
-            unit,
-            (target.database, namespace.name),
-            (target.database, target.collection),
-            drop_target=True,
-        )
-        return None
+        return replaced, _temporary(unit, target, replaced)
 
-    pace = WritePace(context.check_deadline)
-    failure = await store.write(work, deadline=context.deadline, waiting=context.waiting, pace=pace)
-    if failure is not None:
-        raise failure
+    before, temporary = await _write(context, store, begin)
+    try:
+        while piece := _next_piece(context, documents):
+
+            def insert(unit: WriteUnit, piece: Sequence[bytes] = piece) -> None:
+                runner = StatementRunner(unit, context, bypasses_validation=bypasses_validation)
+                for document in piece:
+                    runner.insert(temporary, document)
+
+            await _write(context, store, insert)
+        await _write(context, store, lambda unit: _put_in_place(unit, target, before, temporary))
+        context.has_written = True
+        if before is None:
+            context.created[f"{target.database}.{target.collection}"] = None
+    except BaseException:
+        await store.write(lambda unit: _drop_temporary(unit, temporary), pace=WritePace(is_long=True))
+        raise
+
+
+async def _write(context: Context, store: Store, work: Callable[[WriteUnit], T]) -> T:
+    """Run a job of an aggregation that writes; it is interrupted only between two of them."""
+    context.check_deadline()
+    context.is_interruptible = False
+    pace = WritePace(context.check_deadline, is_long=True)
+    return await store.write(work, deadline=context.deadline, waiting=context.waiting, pace=pace)
+
+
+def _next_piece(context: Context, documents: Iterator[bytes]) -> list[bytes]:
+    """Compute the next results, as many as a job stores quickly."""
+    piece: list[bytes] = []
+    size = 0
+    with context.computing():
+        for document in documents:
+            piece.append(document)
+            size += len(document)
+            if len(piece) >= _WRITTEN_AT_ONCE or size >= _BYTES_AT_ONCE:
+                break
+    return piece
+
+
+def _put_in_place(
+    unit: WriteUnit, target: OutTarget, before: Collection | None, temporary: Namespace
+) -> None:
+    """Give the temporary collection its name, unless the one that it replaces has changed."""
+    ns = f"{target.database}.{target.collection}"
+    now = unit.catalog.collection(ns)
+    if _options(before) != _options(now):
+        reason = f"collection options of target collection {ns} changed during processing."
+        raise CommandError(ErrorCode.CommandFailed, reason)
+    if _indexes(before) != _indexes(now):
+        reason = f"indexes of target collection {ns} changed during processing."
+        raise CommandError(ErrorCode.CommandFailed, reason)
+    source = (target.database, temporary.name)
+    rename_collection(unit, source, (target.database, target.collection), drop_target=True)
+
+
+def _options(collection: Collection | None) -> dict[str, Any]:
+    return {} if collection is None else dict(collection.options)
+
+
+def _indexes(collection: Collection | None) -> list[Mapping[str, Any]]:
+    return [] if collection is None else [index.spec for index in collection.secondary_indexes]
+
+
+def _drop_temporary(unit: WriteUnit, temporary: Namespace) -> None:
+    collection = unit.catalog.collection(str(temporary))
+    if collection is not None:
+        drop_collection(unit, collection)
+
+
+def _out_series(unit: WriteUnit, context: Context, target: OutTarget, documents: Sequence[bytes]) -> None:
+    """Write a time series, which cannot be renamed, in one job."""
+    check_output(unit.catalog, target)
+    replaced = unit.catalog.collection(f"{target.database}.{target.collection}")
+    if replaced is not None and replaced.is_timeseries and not unit.rules.series_output:
+        raise CommandError(
+            ErrorCode.CommandNotSupportedOnView,
+            f"Namespace {target.database}.{target.collection} is a timeseries collection",
+        )
+    _replace_timeseries(unit, target, replaced)
+    runner = StatementRunner(unit, context)
+    for document in documents:
+        runner.insert(Namespace(target.database, target.collection), document)
 
 
 def _temporary(unit: WriteUnit, target: OutTarget, replaced: Collection | None) -> Namespace:
     """Create an empty collection with the options and indexes of the one to be replaced."""
-    name = f"tmp.agg_out.{uuid.uuid4()}"
+    name = f"{TEMPORARY_OUTPUT}{uuid.uuid4()}"
     options = {} if replaced is None else dict(replaced.options)
     made = unit.create_collection(target.database, name, in_catalog_order({"temp": True, **options}))
     for index in () if replaced is None else replaced.indexes:
@@ -171,20 +234,20 @@ async def write_merge(
     context: Context,
     store: Store,
     target: MergeTarget,
-    documents: Sequence[bytes],
+    documents: Iterator[bytes],
     *,
     bypasses_validation: bool,
 ) -> None:
     """Merge each result into its document; of results that fail, the others of their batch stay written."""
-    for start in range(0, len(documents), _MERGED_AT_ONCE):
-        pieces = documents[start : start + _MERGED_AT_ONCE]
-        batch = [_statement(target, decode(raw)) for raw in with_ticks(pieces)]
+    while piece := _next_piece(context, documents):
+        batch = [_statement(target, decode(raw)) for raw in with_ticks(piece)]
 
         def work(unit: UnitOfWork, batch: Sequence[_Statement] = batch) -> CommandError | None:
             runner = StatementRunner(unit, context, bypasses_validation=bypasses_validation)
             return _merge_all(runner, target, batch)
 
-        pace = rehearsed_pace(context, store, work)
+        context.is_interruptible = False
+        pace = replace(rehearsed_pace(context, store, work), is_long=True)
         failure = await store.write(work, deadline=context.deadline, waiting=context.waiting, pace=pace)
         if failure is not None:
             raise failure

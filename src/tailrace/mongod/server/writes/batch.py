@@ -8,33 +8,17 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.common_arguments import collection_uuid
-from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.context import Context, MemberContext
 from tailrace.mongod.server.dispatch.kinds import is_given
+from tailrace.mongod.server.writes.jobs import BatchSums, Result, Statements
 from tailrace.mongod.server.writes.namespaces import Namespace
-from tailrace.mongod.server.writes.retries import NO_UPDATE, is_numbered
+from tailrace.mongod.server.writes.retries import is_numbered
 from tailrace.mongod.server.writes.statements import StatementRunner
-from tailrace.mongod.server.writes.write_errors import WriteErrors
 from tailrace.mongod.store.catalog import BUCKETS
 from tailrace.mongod.store.unit_of_work import UnitOfWork
 
 MAX_BATCH_SIZE: Final = 100_000
 """`maxWriteBatchSize` of hello."""
-
-_ENDS_COMMAND: Final = frozenset(
-    {
-        ErrorCode.MaxTimeMSExpired,
-        ErrorCode.LockTimeout,
-        ErrorCode.WriteConflict,
-        ErrorCode.IncompleteTransactionHistory,
-        ErrorCode.SnapshotUnavailable,
-        ErrorCode.NoSuchTransaction,
-        ErrorCode.NotWritablePrimary,
-        ErrorCode.InterruptedAtShutdown,
-        ErrorCode.Interrupted,
-        ErrorCode.InterruptedDueToReplStateChange,
-    }
-)
-"""Errors that do not concern a single statement: the whole command fails and changes nothing."""
 
 Statement = TypeVar("Statement")
 
@@ -74,7 +58,7 @@ class Batch:
         context.has_read_statements = True
         return batch
 
-    def runner(self, unit: UnitOfWork) -> StatementRunner:
+    def runner(self, unit: UnitOfWork, before: StatementRunner | None) -> StatementRunner:
         self.namespace.check_writable(unit)
         return StatementRunner(
             unit,
@@ -83,36 +67,32 @@ class Batch:
             bypasses_validation=self.bypasses_validation,
             fills_timestamps=self.fills_timestamps,
             raw_data=self.raw_data,
+            before=before,
         )
 
     def statement_id(self, index: int) -> int | None:
         """The id of a statement; None if the command is not a retryable write."""
         return self.statement_ids[index] if self.statement_ids else None
 
-    def run(self, statements: Sequence[Statement], execute: Callable[[int, Statement], None]) -> WriteErrors:
+    async def run(
+        self,
+        context: MemberContext,
+        statements: Sequence[Statement],
+        execute: Callable[[StatementRunner, int, Statement, Result], None],
+        sums: Result,
+    ) -> tuple[Result, StatementRunner]:
         """Run statements in order and collect their errors; an ordered batch ends at the first error.
 
         In a transaction any error ends the batch, because it aborts the transaction.
         """
-        errors = WriteErrors()
-        stops = self.ordered or self.context.in_transaction
-        for index, statement in enumerate(statements):
-            try:
-                execute(index, statement)
-            except CommandError as error:
-                if ends_command(error):
-                    raise
-                errors.add(index, error)
-                if stops:
-                    break
-        return errors
+        return await Statements(context, statements, self.runner, execute, sums, stops=self.ordered).run()
 
     @staticmethod
-    def reply(fields: dict[str, Any], errors: WriteErrors, runner: StatementRunner) -> dict[str, Any]:
+    def reply(fields: dict[str, Any], sums: BatchSums, runner: StatementRunner) -> dict[str, Any]:
         """The reply of a command: its own fields, the errors, and the statements executed before."""
         if runner.is_unacknowledged:
             return {"n": 0}
-        errors.into(fields)
+        sums.errors.into(fields)
         if runner.retried:
             fields["retriedStmtIds"] = runner.retried
         return fields
@@ -150,8 +130,3 @@ def read_statement_ids(context: Context, arguments: Arguments, size: int) -> Seq
         return ()  # routers send the ids that they need
     start = first or 0
     return range(start, start + size)
-
-
-def ends_command(error: CommandError) -> bool:
-    """Whether an error ends the whole command instead of one statement."""
-    return error.code in _ENDS_COMMAND or error.code == NO_UPDATE

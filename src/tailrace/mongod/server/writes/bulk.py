@@ -1,13 +1,13 @@
 """Execute bulkWrite: inserts, updates and deletes on several collections, one after another."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tailrace.bson.documents import encode
 from tailrace.errors import CommandError
-from tailrace.mongod.server.dispatch.context import Context
-from tailrace.mongod.server.writes.batch import ends_command
+from tailrace.mongod.server.dispatch.context import MemberContext
+from tailrace.mongod.server.writes.jobs import Statements, Sums
 from tailrace.mongod.server.writes.namespaces import Namespace
 from tailrace.mongod.server.writes.specs import DeleteSpec, UpdateSpec
 from tailrace.mongod.server.writes.statements import StatementRunner
@@ -39,7 +39,8 @@ class BulkSpec:
 
 
 @dataclass(slots=True)
-class BulkResult:
+class BulkResult(Sums):
+    operations: Sequence[BulkOperation]
     replies: list[bytes] = field(default_factory=list)
     """One document for each operation that the reply shows."""
     errors: int = 0
@@ -49,6 +50,13 @@ class BulkResult:
     upserted: int = 0
     deleted: int = 0
     retried: list[int] = field(default_factory=list)
+
+    def copy(self) -> "BulkResult":
+        return replace(self, replies=list(self.replies))
+
+    def add_error(self, index: int, error: CommandError) -> None:
+        self.errors += 1
+        self.replies.append(encode(_failure(index, self.operations[index], error)))
 
     def summary(self) -> dict[str, Any]:
         """The counters as the reply has them."""
@@ -62,30 +70,29 @@ class BulkResult:
         }
 
 
-def run_bulk(unit: UnitOfWork, context: Context, spec: BulkSpec) -> BulkResult:
+async def run_bulk(context: MemberContext, spec: BulkSpec) -> BulkResult:
     """Execute the operations; an ordered bulk ends at its first error, and so does one in a transaction."""
-    runner = StatementRunner(
-        unit,
-        context,
-        let=spec.let,
-        bypasses_validation=spec.bypasses_validation,
-        fills_timestamps=spec.fills_timestamps,
-        raw_data=spec.raw_data,
-    )
-    result = BulkResult()
-    for index, operation in enumerate(spec.operations):
-        try:
-            reply = _run(runner, operation, spec.statement_id(index), result)
-        except CommandError as error:
-            if ends_command(error):
-                raise
-            result.errors += 1
-            result.replies.append(encode(_failure(index, operation, error)))
-            if spec.ordered or context.in_transaction:
-                break
-            continue
+
+    def new_runner(unit: UnitOfWork, before: StatementRunner | None) -> StatementRunner:
+        return StatementRunner(
+            unit,
+            context,
+            let=spec.let,
+            bypasses_validation=spec.bypasses_validation,
+            fills_timestamps=spec.fills_timestamps,
+            raw_data=spec.raw_data,
+            before=before,
+        )
+
+    def execute(runner: StatementRunner, index: int, operation: BulkOperation, result: BulkResult) -> None:
+        reply = _run(runner, operation, spec.statement_id(index), result)
         if not spec.errors_only:
             result.replies.append(encode({"ok": 1.0, "idx": index, **reply}))
+
+    statements = Statements(
+        context, spec.operations, new_runner, execute, BulkResult(spec.operations), stops=spec.ordered
+    )
+    result, runner = await statements.run()
     result.retried = runner.retried
     return result
 

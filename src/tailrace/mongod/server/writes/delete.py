@@ -1,9 +1,9 @@
 """Execute deletes."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from tailrace.mongod.server.dispatch.context import Context
-from tailrace.mongod.server.writes.targets import Selection
+from tailrace.mongod.server.writes.targets import PieceEnds, Selection, Unfinished, Visit
 from tailrace.mongod.store.catalog import Collection
 from tailrace.mongod.store.unit_of_work import UnitOfWork
 
@@ -24,7 +24,10 @@ class DeleteScope:
     retry_image: str | None = None
 
 
-def run_delete(selection: Selection, scope: DeleteScope, *, multi: bool) -> DeleteOutcome:
+def run_delete(
+    selection: Selection, scope: DeleteScope, *, multi: bool, before: Unfinished | None = None
+) -> DeleteOutcome:
+    """Delete what matches; raises `PieceEnds` if it has to go on in another job, from there."""
     unit, collection = scope.unit, scope.collection
     outcome = DeleteOutcome()
     if not multi:
@@ -39,9 +42,14 @@ def run_delete(selection: Selection, scope: DeleteScope, *, multi: bool) -> Dele
             )
             outcome.removed, outcome.before = 1, found.raw
         return outcome
-    for target in selection.all(unit, collection, scope.context):
+    visit = Visit()
+    if before is not None:
+        outcome, visit = replace(before.outcome), before.visit.copy()
+    for target in selection.all(unit, collection, scope.context, visit):
         unit.delete(collection, target.key, target.raw, grouped=True)
         outcome.removed += 1
         outcome.before = target.raw
+        if unit.is_due():
+            raise PieceEnds(Unfinished(selection, collection, visit, selection, outcome))
     unit.end_group()
     return outcome

@@ -80,8 +80,11 @@ class RetryHistory:
             last = OpTime(from_timestamp(previous["ts"]), int(previous["t"]))
 
     @classmethod
-    def open(cls, unit: UnitOfWork, context: Context) -> "RetryHistory":
-        """Make the unit log retryable writes of a command's session, and read those it has logged before."""
+    def open(cls, unit: UnitOfWork, context: Context, before: "RetryHistory | None" = None) -> "RetryHistory":
+        """Make the unit log retryable writes of a command's session, and read those it has logged before.
+
+        ``before`` is what an earlier job of the same command has read: its own statements are not missed.
+        """
         lsid, number = context.lsid, context.txn_number
         assert isinstance(unit, WriteUnit), "a retryable write is in no transaction"
         assert lsid is not None, "a retryable write has a session"
@@ -90,7 +93,7 @@ class RetryHistory:
         if session.state is not None:
             reason = "Cannot retry a retryable write that has been converted into a transaction"
             raise CommandError(ErrorCode.IncompleteTransactionHistory, reason)
-        return cls(unit, session)
+        return cls(unit, session) if before is None else before
 
     @property
     def statements(self) -> Set[int]:

@@ -23,7 +23,7 @@ from tailrace.mongod.server.writes.namespaces import (
 from tailrace.mongod.server.writes.new_document import storable
 from tailrace.mongod.server.writes.retries import LoggedWrite, RetryHistory, is_retryable
 from tailrace.mongod.server.writes.specs import DeleteSpec, UpdateSpec
-from tailrace.mongod.server.writes.targets import Selection
+from tailrace.mongod.server.writes.targets import Selection, Unfinished
 from tailrace.mongod.server.writes.timeseries import bucket_of, check_delete, check_indexed
 from tailrace.mongod.server.writes.update import CompiledUpdate, UpdateOutcome, UpdateScope
 from tailrace.mongod.server.writes.validation.validator import Validator
@@ -48,17 +48,26 @@ class StatementRunner:
         bypasses_validation: bool = False,
         fills_timestamps: bool = True,
         raw_data: bool = False,
+        before: "StatementRunner | None" = None,
     ) -> None:
+        """``before`` is the runner of the command's job before this one."""
         self.unit = unit
-        self.time = once(context, ("time",), lambda: CommandTime(unit))
+        self.time: CommandTime = (
+            once(context, ("time",), lambda: CommandTime(unit)) if before is None else before.time
+        )
         self.retried: list[int] = []
         """Ids of statements that were executed before."""
         self._let = let
         self._variables: dict[str, Any] | None = None
         self._context = context
         self._history = None
+        self.unfinished: Unfinished | None = None
+        """Where the next statement goes on, if it has begun in the job before."""
         if is_retryable(context) and isinstance(unit, WriteUnit):
-            self._history = RetryHistory.open(unit, context)
+            self._history = RetryHistory.open(unit, context, None if before is None else before._history)
+        if before is not None:
+            self._variables = before._variables
+            self.retried += before.retried
         self._bypasses_validation = bypasses_validation
         self._fills_timestamps = fills_timestamps
         self._raw_data = raw_data
@@ -134,6 +143,12 @@ class StatementRunner:
         if spec.multi:
             self._refuse_retryable("multi=true")
         collection = self._existing(namespace)
+        before, self.unfinished = self.unfinished, None
+        if before is not None:
+            collection = before.collection_now(collection)
+            scope = UpdateScope(self.unit, self._context, collection, self._opened[namespace][1])
+            updated: UpdateOutcome = before.compiled.run(scope, before)
+            return updated
         if collection is None and spec.upsert and creates_first:
             collection = self._open(namespace)[0]
         compiled = self._compiled(
@@ -172,6 +187,10 @@ class StatementRunner:
         if spec.multi:
             self._refuse_retryable("limit=0")
         collection = self._existing(namespace, removes=not in_find_and_modify)
+        before, self.unfinished = self.unfinished, None
+        if before is not None:
+            scope = DeleteScope(self.unit, self._context, before.collection_now(collection))
+            return run_delete(before.selection, scope, multi=True, before=before)
         if collection is not None and collection.is_timeseries and not self._raw_data:
             self._check_series_delete(collection, spec)
         selection = self._compiled(spec, collection, lambda: self._selection(spec, collection))
@@ -235,6 +254,7 @@ class StatementRunner:
         """The collection to insert into, which is created if necessary, and its validator."""
         collection = self._existing(namespace)
         if collection is None:
+            self._context.created[str(namespace)] = None
             return self._remember(namespace, new_collection(self.unit, namespace))
         return self._opened[namespace]
 

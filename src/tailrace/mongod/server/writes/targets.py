@@ -1,23 +1,25 @@
 """Find the documents that an update or a delete changes."""
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, TypeAlias
 
 from bson import Binary, DatetimeMS, Int64, ObjectId
 
 from tailrace.bson.documents import decode, encode_value
+from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.reads.access.access_paths import AccessPath, CollectionScan
 from tailrace.mongod.server.reads.access.planner import NATURAL, Wanted, check_hint, choose_access
+from tailrace.mongod.server.writes.evaluations import once
 from tailrace.mongod.server.writes.timeseries import only_measurement
 from tailrace.mongod.server.writes.validation.validator import collation_of
 from tailrace.mongod.store.catalog import Collection
 from tailrace.mongod.store.indexes.id_keys import id_key
 from tailrace.mongod.store.reader import Reader, Record
 from tailrace.mongod.store.transactions.rehearsal import RehearsalUnit
-from tailrace.pacing import with_ticks
+from tailrace.pacing import tick, with_ticks
 from tailrace.query.collation import Collation
 from tailrace.query.match import Matcher, compile_match
 from tailrace.query.sorting import Ordering, TopSelector, compile_sort
@@ -28,6 +30,10 @@ _READ_AT_ONCE: Final = 256
 """Number of records to read before they are changed; a scan must not run during changes."""
 
 _BYTES_AT_ONCE: Final = 4 << 20
+_MOST_LISTED_BYTES: Final = 64 << 20
+"""Size of the listed documents; of those above it only the place is stored, and they are matched again."""
+Listed: TypeAlias = tuple[bytes, bytes | None]
+"""The record key of a document that matched, and the document."""
 _PLAIN_IDS: Final = frozenset({ObjectId, int, Int64, str, Binary, DatetimeMS})
 """Types of `_id` that a filter compares only for equality."""
 
@@ -45,6 +51,52 @@ class Target:
         if self._document is None:
             self._document = decode(self.raw)
         return self._document
+
+
+@dataclass(slots=True)
+class Visit:
+    """How far a statement has come with the documents that match."""
+
+    visited: set[bytes] = field(default_factory=set)
+    """Record keys, until the rest is listed."""
+    position: int = 0
+    """In the list of the selection."""
+
+    def copy(self) -> "Visit":
+        return Visit(set(self.visited), self.position)
+
+
+@dataclass(frozen=True, slots=True)
+class Unfinished:
+    """A statement that has changed some of the documents that match."""
+
+    selection: "Selection"
+    collection: Collection
+    visit: Visit
+    compiled: Any
+    """What the statement was compiled to."""
+    outcome: Any
+
+    def list_rest(self, reader: Reader, context: Context) -> None:
+        """Find the other documents, in the state that the next job will meet, or one that is little older."""
+        found = reader.catalog.by_uuid(self.collection.uuid)
+        if found is not None:
+            self.selection.list_rest(reader, found, context, self.visit.visited)
+            self.visit.visited.clear()
+
+    def collection_now(self, found: Collection | None) -> Collection:
+        """The collection as it is now; raises QueryPlanKilled (175) if the name is another's."""
+        if found is None or found.uuid != self.collection.uuid:
+            raise CommandError(ErrorCode.QueryPlanKilled, f"collection dropped: {self.collection.ns}")
+        return found
+
+
+class PieceEnds(BaseException):
+    """The job is due in the middle of a statement, which goes on in another one."""
+
+    def __init__(self, unfinished: Unfinished) -> None:
+        super().__init__()
+        self.unfinished = unfinished
 
 
 class Selection:
@@ -74,7 +126,9 @@ class Selection:
         self._variables = variables
         self._sort = sort or {}
         self._ordering: Ordering | None = None
-        self._rehearsed: list[Target] | None = None
+        self._rehearsed: Target | None = None
+        self._is_rehearsed = False
+        self._listed: list[Listed] | None = None
         self._matcher: Matcher | None = None
         self._failure: CommandError | None = None
         self._hint = hint
@@ -99,19 +153,26 @@ class Selection:
         if self._id_key is not None:
             record = reader.find_id(collection, self._id_key)
             return None if record is None or (owns and not owns(record[1])) else Target(*record)
-        evaluations = context.evaluations
-        if evaluations is not None and not evaluations.is_rehearsing and self._rehearsed is not None:
-            again = next(self._again(self._rehearsed, reader, collection, owns), None)
-            if again is not None or not self._rehearsed:
+        if self._is_rehearsed and not _is_rehearsing(context):
+            if self._rehearsed is None:
+                return None
+            again = self._at((self._rehearsed.key, self._rehearsed.raw), reader, collection, context, owns)
+            if again is not None:
                 return again
         if self._failure is not None and not _is_rehearsing(context):
             raise self._failure
         try:
             target = self._search(reader, collection, context, owns)
         except CommandError as error:
-            self._note_failure(error, context)
+            if _is_rehearsing(context):
+                self._failure = error
             raise
-        self._note([] if target is None else [target], context)
+        if _is_rehearsing(context):
+            self._failure = None
+            self._is_rehearsed = self.timeseries is None and not (
+                target is not None and RehearsalUnit.is_new(target.key)
+            )
+            self._rehearsed = target
         return target
 
     def _search(
@@ -126,54 +187,83 @@ class Selection:
             selector.add(target.document, target)
         return next(selector.items(), None)
 
-    def all(self, reader: Reader, collection: Collection, context: Context) -> Iterator[Target]:
-        """Every document, each once, even if documents returned before are changed."""
-        owns = _ownership(collection, context)
-        evaluations = context.evaluations
-        if evaluations is not None and not evaluations.is_rehearsing and self._rehearsed is not None:
-            yield from self._again(self._rehearsed, reader, collection, owns)
-            return
-        if self._failure is not None and not _is_rehearsing(context):
-            raise self._failure
-        access = self._access(reader, collection)
-        seen: set[bytes] = set()
-        found: list[Target] = []
-        try:
-            for target in self._matching(access, _in_batches(access, reader, context), owns):
+    def all(self, reader: Reader, collection: Collection, context: Context, visit: Visit) -> Iterator[Target]:
+        """Every document, each once, even if documents returned before are changed; notes them in ``visit``.
+
+        If the documents were listed, those after the position, as far as they exist and still match.
+        """
+        if self._listed is None and _is_rehearsing(context):
+            listed = self._listed_by(reader, collection, context)
+            if not any(RehearsalUnit.is_new(key) for key, _ in listed):
+                self._listed = listed
+            yield from self._visited(listed, reader, collection, context, visit)
+        elif self._listed is not None:
+            yield from self._visited(self._listed, reader, collection, context, visit)
+        else:
+            access = self._access(reader, collection)
+            seen = visit.visited
+            records = _in_batches(access, reader, context)
+            for target in self._matching(access, records, _ownership(collection, context)):
                 # A change may move a document forward in the index that is read.
                 if target.key not in seen:
                     seen.add(target.key)
-                    if evaluations is not None and evaluations.is_rehearsing:
-                        evaluations.spend(len(target.raw))
-                        found.append(Target(target.key, target.raw))
                     yield target
-        except CommandError as error:
-            self._note_failure(error, context)
-            raise
-        self._note(found, context)
 
-    def _note_failure(self, error: CommandError, context: Context) -> None:
-        if _is_rehearsing(context):
-            self._failure = error
+    @property
+    def is_listed(self) -> bool:
+        """Whether it is known which documents are to be looked at."""
+        return self._listed is not None
 
-    def _note(self, found: list[Target], context: Context) -> None:
-        """Store what a rehearsal has found, so that the writer need not search."""
-        if not _is_rehearsing(context):
-            return
+    def list_rest(
+        self, reader: Reader, collection: Collection, context: Context, visited: "set[bytes]"
+    ) -> None:
+        """List the documents that match and were not visited, for the jobs that go on; with ticks."""
+        listed = self._listed_by(reader, collection, context)
+        self._listed = [(key, raw) for key, raw in listed if key not in visited]
+
+    def _listed_by(self, reader: Reader, collection: Collection, context: Context) -> "list[Listed]":
+        """What matches, up to a document for which the filter fails: that error comes after the others."""
+        owns = _ownership(collection, context)
         self._failure = None
-        is_known = self.timeseries is None and not any(RehearsalUnit.is_new(target.key) for target in found)
-        self._rehearsed = [Target(target.key, target.raw) for target in found] if is_known else None
+        listed: dict[bytes, bytes | None] = {}
+        room = _MOST_LISTED_BYTES
+        try:
+            access = self._access(reader, collection)
+            for target in self._matching(access, with_ticks(access.records(reader)), owns):
+                room -= len(target.raw)
+                listed.setdefault(target.key, target.raw if room > 0 else None)
+        except CommandError as error:
+            self._failure = error
+        return list(listed.items())
 
-    def _again(
-        self, rehearsed: list[Target], reader: Reader, collection: Collection, owns: "Owns | None"
+    def _visited(
+        self, listed: "list[Listed]", reader: Reader, collection: Collection, context: Context, visit: Visit
     ) -> Iterator[Target]:
-        """What the rehearsal has found, as far as it is still there and still matches."""
-        for target in rehearsed:
-            raw = reader.record(collection, target.key)
-            if raw is None or (owns is not None and not owns(raw)):
-                continue
-            if raw == target.raw or self.matcher(decode(raw)):
-                yield Target(target.key, raw)
+        owns = _ownership(collection, context)
+        while visit.position < len(listed):
+            target = self._at(listed[visit.position], reader, collection, context, owns)
+            visit.position += 1
+            if target is not None:
+                yield target
+            tick()
+        if self._failure is not None:
+            raise self._failure
+
+    def _at(
+        self, listed: "Listed", reader: Reader, collection: Collection, context: Context, owns: "Owns | None"
+    ) -> Target | None:
+        """A listed document, if it exists and still matches."""
+        key, before = listed
+        raw = reader.record(collection, key)
+        if raw is None or (owns is not None and not owns(raw)):
+            return None
+        target = Target(key, raw)
+        if self.timeseries is not None:
+            target = Target(key, raw, decode(only_measurement(self.timeseries, raw)))
+        if raw == before:
+            return target
+        is_match = once(context, ("matches", id(self), raw), lambda: self.matcher(target.document), len(raw))
+        return target if is_match else None
 
     def _only_id(self) -> bytes | None:
         """The key of the `_id`, if the filter has no other condition."""

@@ -40,10 +40,10 @@ def rehearsed_pace(context: Context, store: Store, work: Callable[[UnitOfWork], 
     What ``work`` gets from outside has to exist until it was run for the last time.
     """
     context.evaluations = None
-    return WritePace(context.check_deadline, partial(_rehearse, context, store, work), context.computing)
+    return WritePace(context.check_deadline, partial(rehearse, context, store, work), context.computing)
 
 
-def _rehearse(context: Context, store: Store, work: Callable[[UnitOfWork], T]) -> bool:
+def rehearse(context: Context, store: Store, work: Callable[[RehearsalUnit], object]) -> bool:
     """Compute what the statements need; returns whether that is everything."""
     evaluations = context.evaluations = context.evaluations or Evaluations()
     evaluations.is_rehearsing = True

@@ -1,7 +1,7 @@
 """Execute updates: find, change, validate and store documents."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from tailrace.bson import raw as rawbson
@@ -15,7 +15,14 @@ from tailrace.mongod.server.writes.command_time import CommandTime
 from tailrace.mongod.server.writes.evaluations import once
 from tailrace.mongod.server.writes.logged import logged_metadata, logged_update
 from tailrace.mongod.server.writes.specs import UpdateSpec
-from tailrace.mongod.server.writes.targets import Selection, Target, statement_collation
+from tailrace.mongod.server.writes.targets import (
+    PieceEnds,
+    Selection,
+    Target,
+    Unfinished,
+    Visit,
+    statement_collation,
+)
 from tailrace.mongod.server.writes.timeseries import check_update, with_meta
 from tailrace.mongod.server.writes.upsert import document_of_query
 from tailrace.mongod.server.writes.validation.validator import Validator
@@ -98,11 +105,17 @@ class CompiledUpdate:
         self._needs_position = _is_positional(spec.update)
         _check(spec, self._update)
 
-    def run(self, scope: UpdateScope) -> UpdateOutcome:
+    def run(self, scope: UpdateScope, before: Unfinished | None = None) -> UpdateOutcome:
+        """Update what matches; raises `PieceEnds` if it has to go on in another job, from there."""
         outcome = UpdateOutcome()
         if self._spec.multi:
-            for target in self.selection.all(scope.unit, scope.collection, scope.context):
+            visit = Visit()
+            if before is not None:
+                outcome, visit = replace(before.outcome), before.visit.copy()
+            for target in self.selection.all(scope.unit, scope.collection, scope.context, visit):
                 self._change(scope, target, outcome)
+                if scope.unit.is_due():
+                    raise PieceEnds(Unfinished(self.selection, scope.collection, visit, self, outcome))
         else:
             found = self.selection.first(scope.unit, scope.collection, scope.context)
             if found is not None:

@@ -1,12 +1,8 @@
 """`createIndexes` and `dropIndexes`."""
 
-import uuid as uuids
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any, Final
-
-from bson import Binary
 
 from tailrace.bson import documents
 from tailrace.bson.shell_notation import shell
@@ -22,9 +18,8 @@ from tailrace.mongod.store.ddl.key_pattern import index_kind
 from tailrace.mongod.store.ddl.lookup import check_writable, existing_collection
 from tailrace.mongod.store.ddl.names import check_new_collection
 from tailrace.mongod.store.ddl.timeseries_indexes import bucket_spec, shown_spec
-from tailrace.mongod.store.indexes.duplicate_key import duplicate_key
-from tailrace.mongod.store.indexes.index_keys import index_keys
-from tailrace.mongod.store.indexes.index_values import IndexPaths
+from tailrace.mongod.store.indexes.index_build import BuildScan, abort_build, begin_build
+from tailrace.mongod.store.transactions.locks import Blocked
 from tailrace.mongod.store.unit_of_work import UnitOfWork
 from tailrace.mongod.store.write_unit import WriteUnit
 
@@ -44,6 +39,8 @@ class CreatedIndexes:
     """Whether some of the wanted indexes existed before."""
     failure: CommandError | None = None
     """Why the build was aborted; the abort is logged, so the job itself must succeed."""
+    scan: BuildScan | None = None
+    """What is still to be read for the build."""
 
 
 def create_indexes(
@@ -64,6 +61,11 @@ def create_indexes(
         nothing = Collection(database, name, b"", 0, {}, ())
         _parsed(nothing, specs, unit.rules, ignore_unknown=ignore_unknown)
     collection, created = _collection_for(unit, database, name)
+    if collection.build is not None and isinstance(unit, WriteUnit):
+        if not collection.build.ended.is_set():
+            raise Blocked(collection.build)  # one after the other: it may build the same
+        abort_build(unit, collection, CommandError(ErrorCode.IndexBuildAborted, "the index build has failed"))
+        collection = collection.with_changes(build=None)
     before = index_count(collection)
     missing = missing_indexes(collection, specs, unit.rules, ignore_unknown=ignore_unknown)
     some_exist = len(missing) < len(specs)
@@ -72,9 +74,11 @@ def create_indexes(
     if isinstance(unit, WriteUnit):
         unit.check_unused(collection)
         if not collection.is_logged or unit.count(collection)[0]:
-            failure = _build(unit, collection, missing)
+            begun = begin_build(unit, collection, missing)
+            failure = begun if isinstance(begun, CommandError) else None
+            scan = begun if isinstance(begun, BuildScan) else None
             after = before if failure is not None else before + len(missing)
-            return CreatedIndexes(before, after, created, some_exist, failure)
+            return CreatedIndexes(before, after, created, some_exist, failure, scan)
     for spec in missing:
         collection = unit.add_index(collection, spec)
     return CreatedIndexes(before, before + len(missing), created, some_exist)
@@ -207,69 +211,6 @@ def _options(spec: Mapping[str, Any]) -> dict[str, Any]:
     return {
         option: value for option, value in spec.items() if option not in _NOT_COMPARED and value is not False
     }
-
-
-def _build(
-    unit: WriteUnit, collection: Collection, specs: Sequence[Mapping[str, Any]]
-) -> CommandError | None:
-    """Build new indexes from all documents; on an error, leave everything unchanged and return it."""
-    build = {"indexBuildUUID": Binary(uuids.uuid4().bytes, 4), "indexes": [dict(spec) for spec in specs]}
-    _log_build(unit, collection, "startIndexBuild", build)
-    indexes = [Index(unit.new_ident(), spec) for spec in specs]
-    try:
-        for key, document in unit.records(collection):
-            for index in indexes:
-                _check_measured(collection, index, document)
-                unit.add_to_index(collection, index, key, document)
-    except CommandError as failure:
-        error = failure
-        if error.code == ErrorCode.DuplicateKey:
-            try:
-                error = _first_duplicate(unit, collection, indexes) or error
-            except CommandError as unreadable:  # a document after the duplicates, which a build reads first
-                error = unreadable
-        for index in indexes:
-            unit.discard("index", index.ident)
-        cause = {
-            "ok": False,
-            "code": error.code,
-            "codeName": error.code_name,
-            "errmsg": error.message,
-            **error.details,
-        }
-        _log_build(unit, collection, "abortIndexBuild", {**build, "cause": cause})
-        return error
-    unit.put_collection(collection.with_changes(indexes=(*collection.indexes, *indexes)))
-    _log_build(unit, collection, "commitIndexBuild", build)
-    return None
-
-
-def _check_measured(collection: Collection, index: Index, bucket: bytes) -> None:
-    """Refuse an array in a measured field of an index of a time series."""
-    if "timeseries" in collection.options:
-        paths = [path for path, _ in index.key if path.startswith("control.")]
-        if IndexPaths(paths).meet_array(documents.decode(bucket)):
-            raise CommandError(5930501, "Indexed measurement field contains an array value")
-
-
-def _first_duplicate(
-    unit: WriteUnit, collection: Collection, indexes: Sequence[Index]
-) -> CommandError | None:
-    """The error for the lowest key that two documents share: a build finds that first."""
-    for index in indexes:
-        if index.unique:
-            records = unit.records(collection)
-            found = sorted((key, own) for _, own in records for key in index_keys(index, own))
-            for (key, _), (following, document) in pairwise(found):
-                if key == following:
-                    return duplicate_key(collection, index.spec, document, key)
-    return None
-
-
-def _log_build(unit: WriteUnit, collection: Collection, name: str, build: Mapping[str, Any]) -> None:
-    if collection.is_logged:
-        o = {name: collection.name, **build}
-        unit.log(command(collection.database, o, uuid=collection.uuid))
 
 
 def is_all(which: Any) -> bool:

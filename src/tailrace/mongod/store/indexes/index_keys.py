@@ -9,6 +9,7 @@ Indexes of the kinds `text`, `2d` and `2dsphere` have no keys: no query uses the
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
+from heapq import merge
 from typing import Any, Final, TypeAlias
 
 from tailrace.bson import raw as rawbson
@@ -20,6 +21,7 @@ from tailrace.mongod.store.indexes.collation_keys import collated
 from tailrace.mongod.store.indexes.id_keys import id_key_of
 from tailrace.mongod.store.indexes.index_values import IndexPaths, Values, wildcard_values
 from tailrace.mongod.store.tables import fit_key, record_mark
+from tailrace.pacing import pieces, with_ticks
 from tailrace.query.collation import Collation
 from tailrace.query.expressions.conversion.hashed_index import hashed_index_key
 from tailrace.query.match import compile_match
@@ -32,6 +34,8 @@ _WITHOUT_KEYS: Final = frozenset({"text", "2d", "2dsphere", "2dsphere_bucket"})
 _HASHED: Final = "hashed"
 _WILDCARD: Final = "$**"
 _ARRAY_IN_HASHED: Final = 16766
+_LARGE: Final = 10_000
+_SORTED_AT_ONCE: Final = 8192
 INVERTED: Final = bytes(255 - byte for byte in range(256))
 """Translation table that turns the bytes of an ascending key into those of a descending one"""
 _END: Final = bytes([END])
@@ -44,6 +48,16 @@ _FIXED_SIZES: Final = {kind: rawbson.value_end(b"", kind, 0) for kind in (
 def index_keys(index: Index, document: bytes) -> list[bytes]:
     """The keys of a document, sorted and without repetition; none if the index skips the document."""
     return _maker(index)(document)
+
+
+def paced_index_keys(index: Index, document: bytes) -> list[bytes]:
+    """`index_keys` with ticks, for documents that may have very many keys; not for jobs of the writer."""
+    if len(document) < _LARGE or _has_no_keys(index):
+        return index_keys(index, document)
+    keys: set[bytes] = set()
+    for key, _ in with_ticks(_General(index).keyed_values(decode(document))):
+        keys.add(key)
+    return list(with_ticks(merge(*[sorted(piece) for piece in pieces(list(keys), _SORTED_AT_ONCE)])))
 
 
 def all_index_keys(index: Index, document: bytes) -> list[bytes]:
@@ -81,16 +95,19 @@ def is_descending(direction: Any) -> bool:
 # Indexes are immutable, so a cached key maker never becomes stale.
 @lru_cache(maxsize=4096)
 def _maker(index: Index) -> KeyMaker:
-    kinds = {direction for _, direction in index.key if isinstance(direction, str)}
-    if kinds & _WITHOUT_KEYS:
+    if _has_no_keys(index):
         return lambda _document: []
     general = _General(index)
     is_plain = (
-        not kinds
+        not any(isinstance(direction, str) for _, direction in index.key)
         and not any("." in path or path == _WILDCARD for path, _ in index.key)
         and not {"collation", "partialFilterExpression"} & index.spec.keys()
     )
     return _Plain(index, general) if is_plain else general
+
+
+def _has_no_keys(index: Index) -> bool:
+    return any(isinstance(direction, str) and direction in _WITHOUT_KEYS for _, direction in index.key)
 
 
 def _collation(index: Index) -> Collation | None:

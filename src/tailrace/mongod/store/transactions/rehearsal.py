@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from time import monotonic
 from typing import Final
 
 from tailrace.events.entry_bytes import Operation
@@ -19,6 +20,8 @@ from tailrace.mongod.store.unit_of_work import UnitOfWork
 
 _NEW: Final = b"\xff" * 8
 _HIGHEST_IDENT: Final = 2**31 - 1
+_MOST_SECONDS: Final = 0.1
+"""How long the work of one job is rehearsed, at least one step of it"""
 
 
 class RehearsalUnit(OverlaidReader, UnitOfWork):
@@ -35,6 +38,9 @@ class RehearsalUnit(OverlaidReader, UnitOfWork):
         self.wall = store.clock.wall.milliseconds()
         self._numbers = itertools.count(1)
         self._idents = itertools.count(_HIGHEST_IDENT, -1)
+        self._end = monotonic() + _MOST_SECONDS
+        self.steps = 0
+        """How often a step of the work has ended"""
 
     @property
     def clock(self) -> ClusterClock:
@@ -43,6 +49,10 @@ class RehearsalUnit(OverlaidReader, UnitOfWork):
     @property
     def rules(self) -> CatalogRules:
         return self._store.rules
+
+    def is_due(self) -> bool:
+        self.steps += 1
+        return not self.in_transaction and monotonic() >= self._end
 
     @staticmethod
     def is_new(key: bytes) -> bool:

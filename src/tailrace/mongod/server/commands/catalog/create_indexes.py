@@ -1,5 +1,6 @@
 """`createIndexes`: create indexes, and the collection if necessary."""
 
+from functools import partial
 from typing import Any, Final
 
 from tailrace.bson.compare import type_name
@@ -15,6 +16,8 @@ from tailrace.mongod.server.dispatch.fields import LATER, command
 from tailrace.mongod.server.dispatch.kinds import ANY, COLLECTION, FLAG, LOOSE_FLAG, OBJECT, UUID, array_of
 from tailrace.mongod.server.writes.unit import run_write
 from tailrace.mongod.store.ddl.create_and_drop_indexes import create_indexes
+from tailrace.mongod.store.indexes.index_build import BuildScan, abort_scanned, add_keys, end_build
+from tailrace.mongod.store.store import WritePace
 from tailrace.query.expressions.operands import is_number
 
 _MOST_MEMBERS: Final = 50
@@ -37,8 +40,13 @@ async def run(context: MemberContext) -> dict[str, Any]:
     created = await run_write(
         context, lambda unit: create_indexes(unit, database, name, specs, ignore_unknown=ignore_unknown)
     )
-    if created.failure is not None:
-        raise _with_place(created.failure, database, name)
+    if created.created_collection:
+        context.created[f"{database}.{name}"] = None
+    failure = created.failure
+    if created.scan is not None:
+        failure = await _build(context, created.scan)
+    if failure is not None:
+        raise _with_place(failure, database, name)
     reply: dict[str, Any] = {"numIndexesBefore": created.before, "numIndexesAfter": created.after}
     is_changed = created.before != created.after
     if is_changed or created.created_collection:
@@ -46,6 +54,32 @@ async def run(context: MemberContext) -> dict[str, Any]:
     if created.some_exist:
         reply["note"] = "index already exists" if is_changed else "all indexes already exist"
     return reply
+
+
+async def _build(context: MemberContext, scan: BuildScan) -> CommandError | None:
+    """Build indexes while others write; returns why that has failed."""
+    store = context.node.store
+    context.is_partly_done = True
+    pace = WritePace(context.check_deadline, is_long=True)
+    try:
+        while True:
+            context.check_deadline()
+            with context.computing(), store.snapshot() as snapshot:
+                piece = scan.next_piece(snapshot)
+            if not piece:
+                break
+            await store.write(partial(add_keys, scan=scan, piece=piece), pace=pace)
+        return await store.write(
+            partial(end_build, scan=scan), deadline=context.deadline, waiting=context.waiting, pace=pace
+        )
+    except BaseException as error:
+        cause = error if isinstance(error, CommandError) else context.interruption
+        if cause is None:
+            cause = CommandError(ErrorCode.IndexBuildAborted, "the index build was interrupted")
+        await store.write(partial(abort_scanned, scan=scan, error=cause))
+        raise
+    finally:
+        scan.build.ended.set()
 
 
 def _commit_quorum(arguments: Arguments) -> Any:

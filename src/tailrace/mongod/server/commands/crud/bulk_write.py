@@ -21,7 +21,7 @@ from tailrace.mongod.server.writes.bulk import BulkOperation, BulkSpec, run_bulk
 from tailrace.mongod.server.writes.namespaces import Namespace
 from tailrace.mongod.server.writes.retries import is_retryable
 from tailrace.mongod.server.writes.specs import DeleteSpec, UpdateSpec, read_hint, read_update
-from tailrace.mongod.server.writes.unit import run_write
+from tailrace.pacing import with_ticks
 
 _NAMESPACE: Final = "admin.$cmd.bulkWrite"
 _PATH: Final = "bulkWrite.ops"
@@ -32,7 +32,8 @@ async def run(context: MemberContext) -> Reply:
     raw_operations = context.documents("ops")
     check_batch_size(len(raw_operations))
     namespaces = read_namespaces(context.documents("nsInfo"))
-    operations = [read_operation(raw, position, namespaces) for position, raw in enumerate(raw_operations)]
+    numbered = with_ticks(enumerate(raw_operations))
+    operations = [read_operation(raw, position, namespaces) for position, raw in numbered]
     arguments = context.arguments()
     size = batch_size(arguments)
     spec = BulkSpec(
@@ -49,7 +50,7 @@ async def run(context: MemberContext) -> Reply:
     arguments.finish()
     if is_retryable(context) and any(_is_multi(operation) for operation in operations):
         raise CommandError(ErrorCode.InvalidOptions, "Cannot use retryable writes with multi=true")
-    result = await run_write(context, lambda unit: run_bulk(unit, context, spec), rehearsed=True)
+    result = await run_bulk(context, spec)
     cursor = results_reply(context, _NAMESPACE, result.replies, size)
     sums: dict[str, Any] = result.summary()
     if result.retried:

@@ -13,18 +13,38 @@ from tailrace.mongod.server.dispatch.kinds import as_number
 from tailrace.mongod.server.emulation.release import CURRENT, Release
 from tailrace.mongod.server.writes.batch import Batch
 from tailrace.mongod.server.writes.fields import DELETE_FIELDS, DELETE_STATEMENT
+from tailrace.mongod.server.writes.jobs import BatchSums
 from tailrace.mongod.server.writes.specs import DeleteSpec, read_hint
-from tailrace.mongod.server.writes.unit import run_write
-from tailrace.mongod.store.unit_of_work import UnitOfWork
+from tailrace.mongod.server.writes.statements import StatementRunner
+from tailrace.pacing import with_ticks
 
 _PATH: Final = "delete.deletes"
 
 
 async def run(context: MemberContext) -> Reply:
-    specs = [read_statement(decode(raw), context.node.release) for raw in context.documents("deletes")]
+    statements = with_ticks(context.documents("deletes"))
+    specs = [read_statement(decode(raw), context.node.release) for raw in statements]
     arguments = context.arguments()
     batch = Batch.parse(context, arguments, len(specs))
-    return await run_write(context, lambda unit: _delete(unit, batch, specs), rehearsed=True)
+
+    def execute(runner: StatementRunner, index: int, spec: DeleteSpec, sums: _Deleted) -> None:
+        sums.n += runner.delete(batch.namespace, spec, batch.statement_id(index)).removed
+
+    sums, runner = await batch.run(context, specs, execute, _Deleted())
+    return batch.reply({"n": sums.n}, sums, runner)
+
+
+class _Deleted(BatchSums):
+    __slots__ = ("n",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.n = 0
+
+    def copy(self) -> "_Deleted":
+        copied = _Deleted()
+        copied.n, copied.errors = self.n, self.errors.copy()
+        return copied
 
 
 def read_statement(fields: dict[str, Any], release: Release = CURRENT) -> DeleteSpec:
@@ -47,18 +67,6 @@ def _limit(arguments: Arguments) -> int | float:
         reason = f"BSON field '{_PATH}.limit' is missing but a required field"
         raise CommandError(ErrorCode.IDLFailedToParse, reason)
     return as_number(value) or 0
-
-
-def _delete(unit: UnitOfWork, batch: Batch, specs: list[DeleteSpec]) -> dict[str, Any]:
-    runner = batch.runner(unit)
-    removed = 0
-
-    def execute(index: int, spec: DeleteSpec) -> None:
-        nonlocal removed
-        removed += runner.delete(batch.namespace, spec, batch.statement_id(index)).removed
-
-    errors = batch.run(specs, execute)
-    return batch.reply({"n": removed}, errors, runner)
 
 
 COMMAND = Command(

@@ -11,9 +11,9 @@ from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.common_arguments import collection_uuid
 from tailrace.mongod.server.dispatch.context import MemberContext
-from tailrace.mongod.server.writes.batch import ends_command
 from tailrace.mongod.server.writes.fields import FIND_AND_MODIFY_FIELDS
 from tailrace.mongod.server.writes.find_and_modify import FindAndModifySpec, Modified, find_and_modify
+from tailrace.mongod.server.writes.jobs import ends_command
 from tailrace.mongod.server.writes.namespaces import Namespace
 from tailrace.mongod.server.writes.specs import DeleteSpec, UpdateSpec, read_array_filters, read_hint
 from tailrace.mongod.server.writes.unit import run_write

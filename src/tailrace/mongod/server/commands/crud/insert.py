@@ -1,35 +1,38 @@
 """`insert`: insert documents into a collection."""
 
-from collections.abc import Sequence
-from typing import Any
-
 from tailrace.mongod.server.access.needs import Rights, on_named
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.writes.batch import Batch
 from tailrace.mongod.server.writes.fields import INSERT_FIELDS
-from tailrace.mongod.server.writes.unit import run_write
-from tailrace.mongod.store.unit_of_work import UnitOfWork
+from tailrace.mongod.server.writes.jobs import BatchSums
+from tailrace.mongod.server.writes.statements import StatementRunner
 
 
 async def run(context: MemberContext) -> Reply:
     documents = context.documents("documents")
     arguments = context.arguments()
     batch = Batch.parse(context, arguments, len(documents))
-    return await run_write(context, lambda unit: _insert(unit, batch, documents), rehearsed=True)
 
-
-def _insert(unit: UnitOfWork, batch: Batch, documents: Sequence[bytes]) -> dict[str, Any]:
-    runner = batch.runner(unit)
-    inserted = 0
-
-    def execute(index: int, document: bytes) -> None:
-        nonlocal inserted
+    def execute(runner: StatementRunner, index: int, document: bytes, sums: _Inserted) -> None:
         runner.insert(batch.namespace, document, batch.statement_id(index))
-        inserted += 1
+        sums.n += 1
 
-    errors = batch.run(documents, execute)
-    return batch.reply({"n": inserted}, errors, runner)
+    sums, runner = await batch.run(context, documents, execute, _Inserted())
+    return batch.reply({"n": sums.n}, sums, runner)
+
+
+class _Inserted(BatchSums):
+    __slots__ = ("n",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.n = 0
+
+    def copy(self) -> "_Inserted":
+        copied = _Inserted()
+        copied.n, copied.errors = self.n, self.errors.copy()
+        return copied
 
 
 def _needs(context: MemberContext) -> Rights:

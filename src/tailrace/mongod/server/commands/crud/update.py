@@ -10,47 +10,56 @@ from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.emulation.release import CURRENT, Release
 from tailrace.mongod.server.writes.batch import Batch
 from tailrace.mongod.server.writes.fields import UPDATE_FIELDS, UPDATE_STATEMENT
+from tailrace.mongod.server.writes.jobs import BatchSums
 from tailrace.mongod.server.writes.specs import UpdateSpec, read_update
-from tailrace.mongod.server.writes.unit import run_write
-from tailrace.mongod.store.unit_of_work import UnitOfWork
+from tailrace.mongod.server.writes.statements import StatementRunner
+from tailrace.pacing import with_ticks
 
 _PATH: Final = "update.updates"
 
 
 async def run(context: MemberContext) -> Reply:
-    specs = [read_statement(decode(raw), context.node.release) for raw in context.documents("updates")]
+    statements = with_ticks(context.documents("updates"))
+    specs = [read_statement(decode(raw), context.node.release) for raw in statements]
     arguments = context.arguments()
     batch = Batch.parse(context, arguments, len(specs))
-    return await run_write(context, lambda unit: _update(unit, batch, specs), rehearsed=True)
+
+    def execute(runner: StatementRunner, index: int, spec: UpdateSpec, sums: _Updated) -> None:
+        outcome = runner.update(batch.namespace, spec, batch.statement_id(index))
+        sums.matched += outcome.matched
+        sums.modified += outcome.modified
+        if outcome.upserted is not None:
+            sums.upserted.append({"index": index, "_id": outcome.upserted_id})
+
+    sums, runner = await batch.run(context, specs, execute, _Updated())
+    reply = batch.reply({"n": sums.matched + len(sums.upserted)}, sums, runner)
+    if runner.is_unacknowledged:
+        return {**reply, "nModified": 0}
+    if sums.upserted:
+        reply["upserted"] = sums.upserted
+    reply["nModified"] = sums.modified
+    return reply
+
+
+class _Updated(BatchSums):
+    __slots__ = ("matched", "modified", "upserted")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.matched = self.modified = 0
+        self.upserted: list[dict[str, Any]] = []
+
+    def copy(self) -> "_Updated":
+        copied = _Updated()
+        copied.matched, copied.modified = self.matched, self.modified
+        copied.upserted, copied.errors = list(self.upserted), self.errors.copy()
+        return copied
 
 
 def read_statement(fields: dict[str, Any], release: Release = CURRENT) -> UpdateSpec:
     """Read a statement."""
     arguments = Arguments.checked(_PATH, fields, UPDATE_STATEMENT, release)
     return read_update(arguments, query="q", update="u", constants="c")
-
-
-def _update(unit: UnitOfWork, batch: Batch, specs: list[UpdateSpec]) -> dict[str, Any]:
-    runner = batch.runner(unit)
-    matched = modified = 0
-    upserted: list[dict[str, Any]] = []
-
-    def execute(index: int, spec: UpdateSpec) -> None:
-        nonlocal matched, modified
-        outcome = runner.update(batch.namespace, spec, batch.statement_id(index))
-        matched += outcome.matched
-        modified += outcome.modified
-        if outcome.upserted is not None:
-            upserted.append({"index": index, "_id": outcome.upserted_id})
-
-    errors = batch.run(specs, execute)
-    reply = batch.reply({"n": matched + len(upserted)}, errors, runner)
-    if runner.is_unacknowledged:
-        return {**reply, "nModified": 0}
-    if upserted:
-        reply["upserted"] = upserted
-    reply["nModified"] = modified
-    return reply
 
 
 def _needs(context: MemberContext) -> Rights:
