@@ -13,7 +13,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # What a target needs is prepared side by side: installing waits for the network most of the time.
 MAKEFLAGS += --jobs=4
 # More than cores: tests of servers and of Spark wait as often as they work.
-TESTERS ?= 3
+TESTERS ?= 4
 # Each has a JVM, which takes long to become fast: a second one pays off, a third one does not.
 JVM_TESTERS ?= 2
 # Of each random comparison with a real MongoDB.

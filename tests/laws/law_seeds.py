@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 BASE_SEED = int(os.environ.get("TAILRACE_SEED", "20260000"))
-HISTORIES, CHUNK = 300, 50
+HISTORIES, CHUNK = 200, 50
 SLOW_HISTORIES, SLOW_CHUNK = 21_500, 500
 
 
