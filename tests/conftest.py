@@ -1,5 +1,6 @@
 """Fixtures shared by all tests: the console script, and one Spark session per test process."""
 
+import gc
 import os
 import sys
 from collections.abc import Iterator
@@ -39,6 +40,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if any(name in _STARTS_JAVA for name in getattr(item, "fixturenames", ())):
             item.add_marker("jvm")
+
+
+def pytest_collection_finish() -> None:
+    # No later collection looks at the modules and items of all tests again.
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

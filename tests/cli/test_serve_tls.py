@@ -101,6 +101,7 @@ def test_an_insecure_server_if_it_is_asked_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("java")
+@pytest.mark.slow
 def test_the_pipeline_of_a_cluster_connects_with_tls_a_certificate_and_a_user(
     tmp_path: Path, options: list[str | Path]
 ) -> None:

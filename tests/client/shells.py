@@ -73,7 +73,7 @@ def opened(
 ) -> Iterator[Stream]:
     """A stream with its own client; both are closed after the block."""
     options.setdefault("max_await_time_ms", AWAIT_MS)
-    settings = {"serverSelectionTimeoutMS": 5000, **(client or {})}
+    settings = {"serverSelectionTimeoutMS": 30_000, **(client or {})}
     if recorder is not None:
         settings["event_listeners"] = [recorder]
     database, _, collection = namespace.partition(".")

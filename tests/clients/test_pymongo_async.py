@@ -85,7 +85,7 @@ async def drop_and_start_after(client: Client) -> None:
 @pytest.mark.parametrize("work", [write_and_watch, many_tasks, transact, drop_and_start_after])
 def test_the_asynchronous_client(work: Any) -> None:
     async def run(uri: str) -> None:
-        async with AsyncMongoClient[Document](uri, serverSelectionTimeoutMS=5000) as client:
+        async with AsyncMongoClient[Document](uri, serverSelectionTimeoutMS=30_000) as client:
             await work(client)
 
     with ReplicaSet() as replica_set:

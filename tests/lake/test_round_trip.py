@@ -18,7 +18,7 @@ from tests.support.choices import any_filter, any_scope, any_spec
 from tests.support.history import History
 from tests.support.seeds import check_histories
 
-SEEDS = range(20260400, 20260440)
+SEEDS = range(20260400, 20260420)
 SHAPES = [
     shape_of(expanded=expanded, raw_update=raw, commit_timestamp=commit, from_migrate=migrate)
     for expanded, raw, commit, migrate in product((False, True), repeat=4)

@@ -75,6 +75,7 @@ def kill_drivers_of_a_cluster(spark: SparkSession, seed: int, rounds: int, folde
         compare(spark, process, history, start, end)
 
 
+@pytest.mark.slow
 def test_workers_and_the_cluster_are_killed(spark: SparkSession, tmp_path: Path) -> None:
     kill_on_a_cluster(spark, BASE_SEED, 4, tmp_path)
 

@@ -54,4 +54,4 @@ def test_rows_of_slices(slice_entries: int, tmp_path: Path) -> None:
                 found = pa.Table.from_batches(batches, SCHEMA)
                 assert found.to_pylist() == expected.to_pylist()
 
-    check_histories(range(20_262_000, 20_262_030), law)
+    check_histories(range(20_262_000, 20_262_015), law)

@@ -488,7 +488,7 @@ def test_sums_stay_the_same(cluster: ShardedCluster, client: "MongoClient[Docume
 def shard_client(router: "MongoClient[Document]", name: str) -> "MongoClient[Document]":
     (found,) = [s for s in router.admin.command("listShards")["shards"] if s["_id"] == name]
     replica_set, _, host = found["host"].partition("/")
-    return MongoClient(f"mongodb://{host}/?replicaSet={replica_set}", serverSelectionTimeoutMS=5000)
+    return MongoClient(f"mongodb://{host}/?replicaSet={replica_set}", serverSelectionTimeoutMS=30_000)
 
 
 DONE: dict[str, Document] = {

@@ -9,7 +9,7 @@ from tailrace.bson.documents import decode, encode
 from tailrace.mongod.wire import NEED_DATA, ClientConnection, Reply
 from tests.mongod.server.running import Document, RunningServer
 
-TIMEOUT_SECONDS = 10
+TIMEOUT_SECONDS = 30
 
 
 class RawClient:

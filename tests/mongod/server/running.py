@@ -17,7 +17,7 @@ __all__ = ["Document", "RunningServer", "connected", "running", "wait_for"]
 
 def wait_for(condition: Callable[[], bool]) -> None:
     """Poll until the condition holds; fails after a timeout."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < deadline, "it did not happen"
         time.sleep(0.002)
@@ -55,6 +55,6 @@ def running(**options: Any) -> Iterator[RunningServer]:
 @contextmanager
 def connected(server: RunningServer, **options: Any) -> Iterator[MongoClient[Document]]:
     """PyMongo on a server, closed after the block."""
-    options = {"serverSelectionTimeoutMS": 5000, **options}
+    options = {"serverSelectionTimeoutMS": 30_000, **options}
     with MongoClient(server.uri, **options) as client:
         yield client

@@ -47,7 +47,7 @@ def test_no_server_is_selected_while_hello_fails(
         pytest.raises(ServerSelectionTimeoutError),
     ):
         client.admin.command("ping")
-    with connected(server, appName="lucky", serverSelectionTimeoutMS=5000) as client:
+    with connected(server, appName="lucky", serverSelectionTimeoutMS=30_000) as client:
         client.admin.command("ping")
 
 

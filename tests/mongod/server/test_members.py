@@ -24,7 +24,7 @@ from tailrace.errors import UsageError
 from tailrace.testing.replica_set import ReplicaSet
 
 Document = dict[str, Any]
-SECONDS = 10
+SECONDS = 30
 IMPATIENT = {"heartbeatFrequencyMS": 500, "serverSelectionTimeoutMS": 2000}
 """for clients of unreachable members: PyMongo tries to close cursors there"""
 

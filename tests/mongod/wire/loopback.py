@@ -134,7 +134,7 @@ def shut(endpoint: socket.socket) -> None:
 def driver(server: Loopback, **options: Any) -> Iterator[MongoClient[dict[str, Any]]]:
     """A PyMongo client of the server; both are closed after the block."""
     try:
-        with MongoClient("127.0.0.1", server.port, serverSelectionTimeoutMS=5000, **options) as client:
+        with MongoClient("127.0.0.1", server.port, serverSelectionTimeoutMS=30_000, **options) as client:
             yield client
     finally:
         server.close()
