@@ -12,8 +12,9 @@ import sys
 import zlib
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
+from io import BytesIO
 from struct import Struct
-from typing import Final
+from typing import Any, Final
 
 import cramjam
 
@@ -37,6 +38,8 @@ NEVER_COMPRESSED: Final = frozenset(
 _LAYOUT: Final = Struct("<iiB")
 # A snappy element of three bytes copies at most 64.
 _BEST_SNAPPY_RATIO: Final = 22
+_BLOCK: Final = 1 << 19
+_WRONG_END: Final = "a compressed message does not end where its content does"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,22 +60,31 @@ def _unpack_snappy(packed: bytes, size: int) -> bytes:
 
 
 def _unpack_zlib(packed: bytes, size: int) -> bytes:
-    unpacker = zlib.decompressobj()
-    content = unpacker.decompress(packed, size + 1)
-    _check_end(unpacker.eof, unpacker.unused_data)
-    return content
+    return _unpack_in_blocks(zlib.decompressobj(), packed, size)
 
 
 def _unpack_zstd(packed: bytes, size: int) -> bytes:
-    unpacker = zstd.ZstdDecompressor()
-    content = unpacker.decompress(packed, size + 1)
-    _check_end(unpacker.eof, unpacker.unused_data)
-    return content
+    return _unpack_in_blocks(zstd.ZstdDecompressor(), packed, size)
 
 
-def _check_end(at_end: bool, rest: bytes) -> None:
-    if not at_end or rest:
-        raise WireError("a compressed message does not end where its content does")
+def _unpack_in_blocks(unpacker: Any, packed: bytes, size: int) -> bytes:
+    """Unpack a block at a time: other threads wait until a block is copied, not until a message is."""
+    content = BytesIO()
+    for start in range(0, len(packed), _BLOCK):
+        given: bytes | None = packed[start : start + _BLOCK]
+        while given is not None:
+            if unpacker.eof or content.tell() > size:
+                raise WireError(_WRONG_END)
+            most = min(_BLOCK, size + 1 - content.tell())
+            block = unpacker.decompress(given, most)
+            content.write(block)
+            # zlib returns the input that it has not used; zstd keeps it.
+            rest: bytes = getattr(unpacker, "unconsumed_tail", b"")
+            is_complete = unpacker.eof or (not rest and len(block) < most)
+            given = None if is_complete else rest
+    if not unpacker.eof or unpacker.unused_data:
+        raise WireError(_WRONG_END)
+    return content.getvalue()
 
 
 COMPRESSORS: Final = {
