@@ -19,7 +19,7 @@ JVM_TESTERS ?= 2
 # Of each random comparison with a real MongoDB.
 SEEDS ?= 20
 
-.PHONY: clients java mongod lint run serve tour test test-jvm test-others test-slow test-icu oracle mutants check attack bench clean
+.PHONY: clients collected java mongod lint run serve tour test test-jvm test-others test-slow test-icu oracle mutants check attack bench clean
 
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Tailrace needs Python 3.11 or newer on the path"; exit 1; }
@@ -68,8 +68,12 @@ lint: $(READY) ## style and types
 check: lint ## lint, types and the fast tests
 	$(BIN)/pytest -q -m "not slow" --ignore tests/laws -n $(TESTERS) --dist worksteal
 
-test: clients java mongod ## what CI runs
-	$(MAKE) --output-sync=target --keep-going lint test-jvm test-others
+test: lint collected clients java mongod ## what CI runs
+	$(MAKE) --output-sync=target --keep-going test-jvm test-others
+
+# pytest rewrites and caches every test module: once here, not in each tester at the same time.
+collected: $(READY)
+	@$(BIN)/pytest --collect-only -q > /dev/null || true
 
 # Two runs side by side, so that few testers start a JVM.
 test-jvm:

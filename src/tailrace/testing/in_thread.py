@@ -39,7 +39,7 @@ _MEMORY: Final = Path("/dev/shm")
 _ENOUGH_MEMORY: Final = 1 << 30
 """Containers often have less; data is then stored on disk."""
 _CALL_SECONDS: Final = 60.0
-_SELECTION_MS: Final = 15_000
+_SELECTION_MS: Final = 5000
 
 
 class Options(TypedDict, total=False):

@@ -17,7 +17,7 @@ def serving(
     folder: Path, *, shards: int = 2, **options: Any
 ) -> Iterator[tuple[ServedProcess, MongoClient[Document]]]:
     """A cluster on the data in a folder, and a client whose requests fail soon after a kill."""
-    options = {"serverSelectionTimeoutMS": 30_000, **options}
+    options = {"serverSelectionTimeoutMS": 5000, **options}
     with served(folder, "--shards", str(shards)) as process, process.client(**options) as client:
         yield process, client
 

@@ -23,8 +23,8 @@ from tests.mongod.server.raw_client import RawClient, raw_client
 from tests.mongod.server.running import Document, RunningServer, connected, running
 from tests.mongod.wire.messages import RECORDED, message, recorded
 
-CONNECTIONS, SLOW_CONNECTIONS = 800, 20_000
-COMMANDS, SLOW_COMMANDS = 3_000, 60_000
+CONNECTIONS, SLOW_CONNECTIONS = 400, 20_000
+COMMANDS, SLOW_COMMANDS = 1_500, 60_000
 PER_CONNECTION = 50
 TIMEOUT_SECONDS = 20
 SAMPLES = [recorded(path.stem) for path in sorted(RECORDED.glob("*.hex"))]
