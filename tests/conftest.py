@@ -48,6 +48,11 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+def pytest_sessionfinish() -> None:
+    # Libraries that count their objects at the end would find the frozen ones.
+    gc.unfreeze()
+
+
 @pytest.fixture
 def here(capsysbinary: pytest.CaptureFixture[bytes]) -> Here:
     return Here(capsysbinary)
