@@ -282,6 +282,7 @@ class ClientConnection(asyncio.BufferedProtocol):
                     await self._answer(request)
                 del request
                 self._uncount()
+                tick()  # a client may send thousands of small requests at once
                 found = self._next()
             self._task = None
         except asyncio.CancelledError:
