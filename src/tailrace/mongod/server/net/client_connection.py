@@ -14,7 +14,7 @@ import socket
 import time
 from typing import TYPE_CHECKING, Final, cast
 
-from tailrace.bson.in_pieces import LARGE, Steps
+from tailrace.bson.in_pieces import LARGE
 from tailrace.errors import WireError
 from tailrace.mongod.server.emulation.fail_points import CUT_OFF
 from tailrace.mongod.server.net.client import Client
@@ -25,7 +25,7 @@ from tailrace.mongod.wire import NEED_DATA, Connection, Request
 from tailrace.mongod.wire.compression import OFFERED
 from tailrace.mongod.wire.endpoint import Announced, body_size
 from tailrace.mongod.wire.header import OpCode
-from tailrace.pacing import tick
+from tailrace.pacing import tick, ticked
 
 if TYPE_CHECKING:
     from tailrace.mongod.server.net.listener import Listener
@@ -38,17 +38,6 @@ _ENOUGH_BUFFERED: Final = 1 << 20
 def _size_in_memory(message: int, body: int) -> int:
     """What a message takes: its bytes, those of its documents, and the values of a large command."""
     return 2 * message + (DECODED * body if body > LARGE else 0)
-
-
-def _result_of(steps: Steps[Request]) -> Request:
-    """The result of steps, between which other clients have their turn."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            request: Request = end.value
-            return request
-        tick()
 
 
 class ClientConnection(asyncio.BufferedProtocol):
@@ -261,7 +250,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             self._recount(_size_in_memory(len(payload), body))
             steps = self._wire.read(header, payload, compressor)
             del payload
-            request = _result_of(steps)
+            request = ticked(steps)
         except WireError as fault:
             self._wire.fail(fault)
             self._violated(fault)
