@@ -75,18 +75,21 @@ def test_the_filter_of_a_stream_holds_up_nobody(
     client: MongoClient[Document], prepared: Db, place: str
 ) -> None:
     heavy = counting(10_000, counting(10_000, counting(10_000, {"$size": [[place]]})))
+    # A cursor belongs to its session; without this one, another thread may take the implicit one.
+    session = client.start_session()
     opened = prepared.command(
         "aggregate",
         "c",
         pipeline=[{"$changeStream": {}}, {"$match": {"$expr": {"$gt": [heavy, 0]}}}],
         cursor={},
+        session=session,
     )
     more = {"getMore": Int64(opened["cursor"]["id"]), "collection": "c", "maxTimeMS": 60_000}
     codes: list[int | None] = []
 
     def read() -> None:
         try:
-            prepared.command(more)
+            prepared.command(more, session=session)
         except Exception as error:
             codes.append(getattr(error, "code", None))
 
@@ -99,6 +102,7 @@ def test_the_filter_of_a_stream_holds_up_nobody(
     (operation,) = operations(client, prepared.name)
     client.admin.command("killOp", op=operation["opid"])
     reading.join()
+    session.end_session()
     assert codes == [INTERRUPTED]
 
 
