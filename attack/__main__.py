@@ -180,10 +180,10 @@ def _fuzz(
         name,
         holds,
         f"{seen.sent:,} sent, {seen.answered:,} answered, {seen.closed:,} connections closed, "
-        f"{seen.silent} silent, {len(seen.faults)} internal errors, "
+        f"{len(seen.silent)} silent, {len(seen.faults)} internal errors, "
         f"{warm:.0f} MB after a quarter, {growth:+.0f} MB later, {rate:.0f} a second",
     )
-    print(*(f"    {fault}" for fault in seen.faults), sep="\n", flush=True)
+    print(*(f"    {fault}" for fault in seen.faults + seen.silent), sep="\n", flush=True)
 
 
 def _prepared(stack: ExitStack, report: Report, options: argparse.Namespace) -> Attacks:

@@ -39,19 +39,19 @@ class Seen:
     sent: int = 0
     answered: int = 0
     closed: int = 0
-    silent: int = 0
-    """Batches whose answers did not arrive in a minute."""
     codes: "Counter[str]" = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
     """Internal errors, with what reproduces them."""
+    silent: list[str] = field(default_factory=list)
+    """What was not answered in a minute, by batch."""
 
     def add(self, other: "Seen") -> None:
         self.sent += other.sent
         self.answered += other.answered
         self.closed += other.closed
-        self.silent += other.silent
         self.codes += other.codes
         self.faults += other.faults
+        self.silent += other.silent
 
 
 def clients(port: int, seed: int, messages: int, count: int, login: tuple[str, str] | None) -> Seen:
@@ -80,6 +80,7 @@ class Fuzzer:
         self._seed = seed
         self._login = login
         self._rng = random.Random(seed)
+        self._unanswered: dict[int, dict[str, Any]] = {}
         self.seen = Seen()
 
     def run(self, messages: int) -> None:
@@ -90,7 +91,7 @@ class Fuzzer:
                 except (ConnectionError, BrokenPipeError):
                     self.seen.closed += 1
                 except TimeoutError:
-                    self.seen.silent += 1
+                    self.seen.silent.append(f"seed {self._seed}: {list(self._unanswered.values())}")
 
     def _use(self, endpoint: socket.socket, messages: int) -> None:
         """Send batches until the server closes the connection, or a frame was damaged."""
@@ -150,10 +151,11 @@ class Fuzzer:
 
     def _read_answers(self, endpoint: socket.socket, batch: list[tuple[bytes, dict[str, Any]]]) -> None:
         arrived = bytearray()
+        self._unanswered = {number: command for number, (_, command) in enumerate(batch)}
         for _ in batch:
-            answer = _next_answer(endpoint, arrived)
+            number, reply = _next_answer(endpoint, arrived)
             self.seen.answered += 1
-            number, reply = answer
+            self._unanswered.pop(number, None)
             codes = [reply.get("code", 0), *(error.get("code") for error in reply.get("writeErrors", ()))]
             self.seen.codes.update(str(code) for code in codes)
             if INTERNAL_ERROR in codes and len(self.seen.faults) < _MOST_SHOWN:
@@ -190,9 +192,9 @@ def main(port: int, seed: int, messages: int, login: tuple[str, str] | None) -> 
                 "sent": seen.sent,
                 "answered": seen.answered,
                 "closed": seen.closed,
-                "silent": seen.silent,
                 "codes": seen.codes,
                 "faults": seen.faults,
+                "silent": seen.silent,
             }
         )
     )

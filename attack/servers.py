@@ -66,6 +66,8 @@ def tailrace(name: str = "tailrace", *options: str, held: Path | None = None) ->
             "--log-level",
             "error",
         ]
+        # Commands of a client that ignores time limits may wait for a transaction that nobody ends.
+        command += ["--set-parameter", "transactionLifetimeLimitSeconds=5"]
         command += ["--data", folder, *options]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             try:

@@ -65,6 +65,6 @@ def test_damaged_messages_cause_no_internal_error(options: tuple[str, ...], seed
     with tailrace("tailrace", *options) as attacked:
         seen = fuzz.clients(attacked.port, seed, 3_000, 2, None)
         assert seen.faults == []
-        assert seen.silent == 0
+        assert seen.silent == []
         assert seen.answered > 1_000
         assert answers(attacked)
