@@ -74,13 +74,19 @@ def is_paced() -> bool:
 
 def ticked(steps: Generator[None, None, T]) -> T:
     """The result of a computation that yields when others may run."""
+    return finished(steps, tick)
+
+
+def finished(steps: Generator[None, None, T], between: Callable[[], None] | None = None) -> T:
+    """The result of a computation that yields; ``between`` is called each time, if it is given."""
     while True:
         try:
             next(steps)
         except StopIteration as end:
             result: T = end.value
             return result
-        tick()
+        if between is not None:
+            between()
 
 
 def pieces(items: Sequence[T], size: int = STEPS) -> Iterator[Sequence[T]]:

@@ -5,7 +5,7 @@ from a seed, and restarted. At the end the history has to contain the same bytes
 comparison covers all kills before it, because a row that any of them lost or doubled would still differ.
 
 Workers, planner and server are killed while the JVM keeps running. Killing a driver ends its JVM, and
-starting one takes seconds, so few runs do that. `make test-slow` runs more of both.
+starting one takes seconds, so only `make test-slow` does that. It runs more of the other kills, too.
 """
 
 import signal

@@ -1,7 +1,8 @@
 """Engine, on Spark, of a sharded cluster: its events have the same bytes as those of a router's stream.
 
-Clients write and an administrator moves data on clusters of one, two and five shards; shards join and leave
-while a pipeline runs. Spark reads the oplogs directly, in batch and streaming, and through the history.
+Clients write and an administrator moves data on a cluster of two shards; in `make test-slow`, also of one and
+of five. Shards join and leave while a pipeline runs. Spark reads the oplogs directly, in batch and streaming,
+and through the history.
 """
 
 from pathlib import Path

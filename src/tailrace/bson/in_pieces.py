@@ -51,16 +51,6 @@ class Pieces(Protocol):
         """Where the scope begins in a code with scope."""
 
 
-def finished(steps: Steps[T]) -> T:
-    """The result, without a pause."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
-
-
 def read_in_pieces(document: bytes, how: Pieces) -> Steps[dict[str, Any]]:
     """Decode a document; raises `BsonError`, or what ``how`` raises, if it is not valid."""
     found: dict[str, Any] = yield from _read(document, raw.DOCUMENT, 0, 0, how)

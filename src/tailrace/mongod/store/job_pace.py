@@ -1,6 +1,8 @@
 """How long a job may compute in the writer's thread, where all other writes wait for it."""
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from time import monotonic, thread_time
 from typing import Final, TypeVar
 
@@ -15,6 +17,42 @@ _MOST_SECONDS: Final = 0.05
 _LOOK: Final = 0.001
 _ASIDE: Final = 0.5
 """How long a call may take that others would have in another thread"""
+_SECONDS_TO_COMPUTE: Final = 0.02
+"""How long a job that can be rehearsed computes in the writer's thread"""
+_REHEARSALS: Final = 3
+_MOST_SECONDS_TO_COMPUTE: Final = 1.0
+"""The same after several rehearsals"""
+_MOST_REHEARSALS: Final = 8
+"""After these it has as long as it needs, and can only be interrupted"""
+
+
+@dataclass(slots=True)
+class WritePace:
+    """What bounds the computation of a job in the writer's thread."""
+
+    check: Callable[[], None] | None = None
+    """Raises `CommandError` if the job has to end"""
+    rehearse: Callable[[], bool] | None = None
+    """Computes in the caller's thread what the job needs, with ticks; returns whether that is everything"""
+    computing: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Entered for the time of a rehearsal: nothing of the job exists then, so it may be cancelled"""
+    is_long: bool = False
+    """Whether jobs of others go first"""
+    begins_rehearsed: bool = False
+    """Whether the job is rehearsed before it runs for the first time"""
+
+
+UNPACED: Final = WritePace()
+
+
+def seconds_to_compute(rehearsals: int) -> float | None:
+    """How long a job computes in the writer's thread after so many rehearsals; None: as long as it needs.
+
+    If what it computes changes too often for them, the writer computes, for a longer time.
+    """
+    if rehearsals >= _MOST_REHEARSALS:
+        return None
+    return _SECONDS_TO_COMPUTE if rehearsals < _REHEARSALS else _MOST_SECONDS_TO_COMPUTE
 
 
 class JobEnded(BaseException):

@@ -10,7 +10,6 @@ import threading
 import uuid as uuids
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -24,23 +23,21 @@ from tailrace.events.oplog_start import FIRST_MESSAGE
 from tailrace.events.promise import Promise, promise
 from tailrace.events.stages.lookups import Lookups
 from tailrace.mongod.store.catalog import (
-    BUCKETS,
     IMAGES_NS,
     OPLOG_NS,
     PRE_IMAGES_NS,
     SESSIONS_NS,
     TEMPORARY_OUTPUT,
-    VIEWS,
     Catalog,
     Collection,
-    View,
 )
 from tailrace.mongod.store.catalog_rules import NEWEST_RULES
 from tailrace.mongod.store.clock import ClusterClock, WallClock
 from tailrace.mongod.store.ddl.drop import drop_collection
+from tailrace.mongod.store.files.stored_catalog import load_catalog
 from tailrace.mongod.store.indexes.collation_keys import check_collation_versions
 from tailrace.mongod.store.indexes.index_build import discard_builds
-from tailrace.mongod.store.job_pace import JobShare, JobTakesLong
+from tailrace.mongod.store.job_pace import UNPACED, JobShare, JobTakesLong, WritePace, seconds_to_compute
 from tailrace.mongod.store.lookups import store_lookups
 from tailrace.mongod.store.operation_group import MAX_GROUP
 from tailrace.mongod.store.oplog_truncation import truncate_before, truncate_to_size
@@ -67,13 +64,6 @@ T = TypeVar("T")
 DEFAULT_OPLOG_SIZE: Final = 256 << 20
 _NO_TERM: Final = -1
 """The term before the first election"""
-_SECONDS_TO_COMPUTE: Final = 0.02
-"""How long a job that can be rehearsed computes in the writer's thread"""
-_REHEARSALS: Final = 3
-_MOST_SECONDS_TO_COMPUTE: Final = 1.0
-"""The same after several rehearsals"""
-_MOST_REHEARSALS: Final = 8
-"""After these it has as long as it needs, and can only be interrupted"""
 _MOST_REMOVED: Final = 5000
 _KEPT_CATALOGS: Final = 16
 """Catalogs of the newest commits: some may finish between the start of a snapshot and its catalog look-up"""
@@ -83,25 +73,6 @@ _OWN_COLLECTIONS: Final = (
     (SESSIONS_NS, "sessions", 3),
     (IMAGES_NS, "images", 4),
 )
-
-
-@dataclass(slots=True)
-class WritePace:
-    """What bounds the computation of a job in the writer's thread."""
-
-    check: Callable[[], None] | None = None
-    """Raises `CommandError` if the job has to end"""
-    rehearse: Callable[[], bool] | None = None
-    """Computes in the caller's thread what the job needs, with ticks; returns whether that is everything"""
-    computing: Callable[[], AbstractContextManager[None]] = nullcontext
-    """Entered for the time of a rehearsal: nothing of the job exists then, so it may be cancelled"""
-    is_long: bool = False
-    """Whether jobs of others go first"""
-    begins_rehearsed: bool = False
-    """Whether the job is rehearsed before it runs for the first time"""
-
-
-UNPACED: Final = WritePace()
 
 
 class Store:
@@ -276,7 +247,7 @@ class Store:
         ``deadline``, in the event loop's time, limits that wait. ``waiting`` is entered for the time of the
         wait: nothing of the job exists then, so it may be cancelled. ``pace`` bounds what it computes.
         """
-        seconds = None if pace.rehearse is None else _SECONDS_TO_COMPUTE
+        seconds = None if pace.rehearse is None else seconds_to_compute(0)
         rehearsals = 0
         if self.write_lock.count:
             with waiting():
@@ -312,11 +283,7 @@ class Store:
                     with pace.computing():
                         is_complete = pace.rehearse()
                     rehearsals += 1
-                    # What is computed changes too often: the writer computes, for a longer time.
-                    if not is_complete or rehearsals >= _MOST_REHEARSALS:
-                        seconds = None
-                    elif rehearsals >= _REHEARSALS:
-                        seconds = _MOST_SECONDS_TO_COMPUTE
+                    seconds = seconds_to_compute(rehearsals) if is_complete else None
 
     def submit(self, work: Callable[[WriteUnit], None], then: Callable[[], None]) -> None:
         """Queue a job that cannot fail and that nobody waits for; ``then`` is called after it."""
@@ -464,26 +431,3 @@ class Store:
 
 def no_op(message: dict[str, Any]) -> Operation:
     return Operation("n", "", documents.encode(message))
-
-
-def load_catalog(reader: Snapshot, tables: Tables, transaction: Transaction) -> Catalog:
-    """The catalog as it is stored."""
-    collections = {}
-    for _, raw in transaction.cursor(db=tables.catalog):
-        collection = Collection.from_bson(raw)
-        collections[collection.ns] = collection
-    views = {}
-    for collection in collections.values():
-        if collection.name == VIEWS:
-            for _, raw in reader.records(collection):
-                view = view_of(raw)
-                if not view.view_on.startswith(BUCKETS):
-                    views[view.ns] = view
-    return Catalog(collections, views)
-
-
-def view_of(definition: bytes) -> View:
-    """The view of a document in `system.views`."""
-    found = documents.decode(definition)
-    database, _, name = found["_id"].partition(".")
-    return View(database, name, found["viewOn"], tuple(found["pipeline"]), found.get("collation"))

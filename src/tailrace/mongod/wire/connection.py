@@ -22,7 +22,7 @@ from functools import partial
 
 from tailrace.bson import raw
 from tailrace.bson.documents import encode
-from tailrace.bson.in_pieces import LARGE, Steps, finished
+from tailrace.bson.in_pieces import LARGE, Steps
 from tailrace.errors import WireError
 from tailrace.mongod.wire import op_msg, op_reply
 from tailrace.mongod.wire.compression import COMPRESSORS, Compressor, compress
@@ -31,7 +31,7 @@ from tailrace.mongod.wire.header import Header, OpCode, check_size
 from tailrace.mongod.wire.op_reply import OpReply
 from tailrace.mongod.wire.repeated_command import RepeatedCommand
 from tailrace.mongod.wire.request import READERS, Request, error_document, is_removed_operation
-from tailrace.pacing import aside
+from tailrace.pacing import aside, finished
 
 
 class Connection(Endpoint[Request]):

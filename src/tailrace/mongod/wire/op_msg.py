@@ -20,12 +20,13 @@ from typing import Any, Final
 import google_crc32c
 
 from tailrace.bson import raw
-from tailrace.bson.in_pieces import LARGE, PIECE, Steps, finished
+from tailrace.bson.in_pieces import LARGE, PIECE, Steps
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError, WireError
 from tailrace.mongod.wire.header import Header, OpCode
 from tailrace.mongod.wire.large_document import large_document
 from tailrace.mongod.wire.payload_document import check_document, document_end
+from tailrace.pacing import finished
 
 CHECKSUM_PRESENT: Final = 1 << 0
 MORE_TO_COME: Final = 1 << 1

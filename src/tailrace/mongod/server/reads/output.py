@@ -25,7 +25,8 @@ from tailrace.mongod.store.ddl.drop import drop_collection
 from tailrace.mongod.store.ddl.index_spec import copied_spec
 from tailrace.mongod.store.ddl.rename import rename_collection
 from tailrace.mongod.store.ddl.timeseries import create_timeseries, drop_definition
-from tailrace.mongod.store.store import Store, WritePace
+from tailrace.mongod.store.job_pace import WritePace
+from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.unit_of_work import UnitOfWork
 from tailrace.mongod.store.write_unit import WriteUnit
 from tailrace.pacing import with_ticks

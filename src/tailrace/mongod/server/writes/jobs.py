@@ -18,7 +18,7 @@ from tailrace.mongod.server.writes.retries import NO_UPDATE
 from tailrace.mongod.server.writes.statements import StatementRunner
 from tailrace.mongod.server.writes.targets import PieceEnds, Unfinished
 from tailrace.mongod.server.writes.unit import rehearse
-from tailrace.mongod.store.store import WritePace
+from tailrace.mongod.store.job_pace import WritePace
 from tailrace.mongod.store.transactions.rehearsal import RehearsalUnit
 from tailrace.mongod.store.unit_of_work import UnitOfWork
 from tailrace.mongod.store.write_unit import WriteUnit

@@ -9,7 +9,8 @@ from tailrace.errors import CommandError
 from tailrace.mongod.server.dispatch.context import Context, MemberContext
 from tailrace.mongod.server.emulation.write_fault import WriteFault
 from tailrace.mongod.server.writes.evaluations import Evaluations, RehearsalTooLarge
-from tailrace.mongod.store.store import Store, WritePace
+from tailrace.mongod.store.job_pace import WritePace
+from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.transactions.rehearsal import RehearsalUnit
 from tailrace.mongod.store.unit_of_work import UnitOfWork
 from tailrace.mongod.store.write_unit import WriteUnit

@@ -12,8 +12,8 @@ from tailrace.events.cluster_time import in_words
 from tailrace.events.entry_mark import EntryMark
 from tailrace.mongod.store.catalog import Catalog
 from tailrace.mongod.store.files.page_file import DamagedPage, check_pages
+from tailrace.mongod.store.files.stored_catalog import load_catalog
 from tailrace.mongod.store.reader import Snapshot
-from tailrace.mongod.store.store import load_catalog
 from tailrace.mongod.store.tables import DATA_FILE, Tables
 from tailrace.mongod.store.validation import Validation
 

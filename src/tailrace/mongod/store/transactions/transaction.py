@@ -24,7 +24,8 @@ from tailrace.mongod.store.clock import ClusterClock
 from tailrace.mongod.store.indexes.duplicate_key import duplicate_key
 from tailrace.mongod.store.indexes.id_keys import id_key_of
 from tailrace.mongod.store.indexes.index_keys import all_index_keys, unique_keys
-from tailrace.mongod.store.store import UNPACED, Store, WritePace
+from tailrace.mongod.store.job_pace import UNPACED, WritePace
+from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.tables import pack_time
 from tailrace.mongod.store.transactions.locks import wait_until
 from tailrace.mongod.store.transactions.overlaid_reader import OverlaidReader

@@ -1,5 +1,6 @@
 """``$first $last $min $max``, and ``$firstN $lastN $minN $maxN``."""
 
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
@@ -79,7 +80,7 @@ def _unboxed(box: list[Any]) -> Any:
     return box[0] if box else MISSING
 
 
-class _Extreme:
+class _Extreme(ABC):
     """``$min`` and ``$max``; null and missing values are ignored."""
 
     __slots__ = ("_best", "_best_key", "_key")
@@ -98,8 +99,9 @@ class _Extreme:
         before, self._best, self._best_key = self._best, value, key
         return size_of(value) - size_of(before)
 
+    @abstractmethod
     def _is_better(self, key: Any) -> bool:
-        raise NotImplementedError
+        """Whether a value with this key replaces the best one."""
 
     def result(self) -> Any:
         return self._best
@@ -129,7 +131,7 @@ class Maximum(_Extreme):
         return bool(key > self._best_key)
 
 
-class _Several:
+class _Several(ABC):
     """The states of accumulators with ``n``; a missing value is null."""
 
     __slots__ = ("_limit", "_size")
@@ -147,11 +149,13 @@ class _Several:
             raise exceeded(self.name, self._limit, how)
         return size
 
+    @abstractmethod
     def add(self, value: Any) -> int:
-        raise NotImplementedError
+        """As in `State`."""
 
+    @abstractmethod
     def result(self) -> list[Any]:
-        raise NotImplementedError
+        """As in `State`."""
 
     def partial(self) -> list[Any]:
         return self.result()

@@ -1,14 +1,9 @@
 """Accumulators over windows, and the two covariances, which exist only for windows."""
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, NoReturn
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Protocol
 
-from tailrace.mongod.language.aggregation.accumulators import (
-    ACCUMULATORS,
-    Accumulator,
-    State,
-    parse_accumulator,
-)
+from tailrace.mongod.language.aggregation.accumulators import ACCUMULATORS, parse_accumulator
 from tailrace.mongod.language.aggregation.windows.bounds import parse_bounds
 from tailrace.mongod.language.aggregation.windows.function import (
     FunctionParser,
@@ -17,7 +12,7 @@ from tailrace.mongod.language.aggregation.windows.function import (
 )
 from tailrace.mongod.language.aggregation.windows.partition import Partition
 from tailrace.pacing import ticking
-from tailrace.query.expressions import Environment
+from tailrace.query.expressions import Environment, Expression
 from tailrace.query.expressions.numbers.number_types import int32_or_int64, to_double
 from tailrace.query.expressions.operands import is_number
 from tailrace.query.missing import MISSING
@@ -25,10 +20,21 @@ from tailrace.query.missing import MISSING
 
 def parse_accumulated(call: WindowCall) -> WindowFunction:
     """An accumulator of `$group`."""
-    return over_windows(call, parse_accumulator(call.name, call.argument, call.scope))
+    accumulator = parse_accumulator(call.name, call.argument, call.scope)
+    return _over_windows(call, accumulator.argument, accumulator.start)
 
 
-def over_windows(call: WindowCall, accumulator: Accumulator) -> WindowFunction:
+class _State(Protocol):
+    """What windows need of an accumulator's state: it is never stored."""
+
+    def add(self, value: Any) -> int: ...
+
+    def result(self) -> Any: ...
+
+
+def _over_windows(
+    call: WindowCall, argument: Expression, start: Callable[[Environment], _State]
+) -> WindowFunction:
     """An accumulator over each document's window.
 
     While windows only grow at their end, the state is continued from one to the next; otherwise it starts
@@ -39,17 +45,17 @@ def over_windows(call: WindowCall, accumulator: Accumulator) -> WindowFunction:
 
     def values(partition: Partition) -> Iterator[Any]:
         # One by one: the arrays of a `$push` may be much larger than the partition together.
-        arguments = partition.evaluate(accumulator.argument)
-        state: State = accumulator.start(env)
+        arguments = partition.evaluate(argument)
+        state = start(env)
         first = end = 0
         result: Any = MISSING
         for span in bounds.spans(partition):
             if result is MISSING or span != (first, end):
                 if span[0] != first or span[1] < end:
-                    state = accumulator.start(env)
+                    state = start(env)
                     first = end = span[0]
-                for argument in ticking(arguments[end : span[1]]):
-                    state.add(argument)
+                for value in ticking(arguments[end : span[1]]):
+                    state.add(value)
                 end = span[1]
                 result = state.result()
                 if result is MISSING:
@@ -92,12 +98,6 @@ class _Covariance:
         self._moment += delta * (y - self._mean_y)
         return 0
 
-    def partial(self) -> NoReturn:
-        raise NotImplementedError("only the states of groups are stored")
-
-    def merge(self, partial: Any) -> NoReturn:
-        raise NotImplementedError("only the states of groups are stored")
-
     def result(self) -> float | None:
         """The covariance; null with too few pairs."""
         divisor = self._count - self._fewer
@@ -113,7 +113,7 @@ def _covariance(fewer: int) -> FunctionParser:
             found = argument(env)
             return (found[0], found[1]) if isinstance(found, list) and len(found) == 2 else (None, None)
 
-        return over_windows(call, Accumulator(pair, lambda _env: _Covariance(fewer)))
+        return _over_windows(call, pair, lambda _env: _Covariance(fewer))
 
     return parse
 

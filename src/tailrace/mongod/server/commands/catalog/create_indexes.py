@@ -17,7 +17,7 @@ from tailrace.mongod.server.dispatch.kinds import ANY, COLLECTION, FLAG, LOOSE_F
 from tailrace.mongod.server.writes.unit import run_write
 from tailrace.mongod.store.ddl.create_and_drop_indexes import create_indexes
 from tailrace.mongod.store.indexes.index_build import BuildScan, abort_scanned, add_keys, end_build
-from tailrace.mongod.store.store import WritePace
+from tailrace.mongod.store.job_pace import WritePace
 from tailrace.query.expressions.operands import is_number
 
 _MOST_MEMBERS: Final = 50
