@@ -1,11 +1,11 @@
 """``python -m attack [OPTION...] [PART...]``: attack servers and print what a good client waits meanwhile.
 
-Parts: `network`, `expensive`, `fuzz`. Where a real mongod can be had, it is attacked in the same way. A row
-fails if the 99th percentile of the good client's pings or inserts is above 50 ms and above five times the
-real server's, if the attack cannot be ended, or if the server dies. The exit code is 1 if a row fails. With
-``--short`` each part takes about a minute; with ``--only`` there are only the rows with one of these texts in
-their names. With ``--held`` each row is followed by what kept the event loop for some milliseconds, and no
-real server is attacked.
+Parts: `network`, `expensive`, `fuzz`, and only if it is named, `soak`. Where a real mongod can be had, it is
+attacked in the same way. A row fails if the 99th percentile of the good client's pings or inserts is above
+50 ms and above five times the real server's, if the attack cannot be ended, or if the server dies. The exit
+code is 1 if a row fails. With ``--short`` each part takes about a minute; with ``--only`` there are only the
+rows with one of these texts in their names. With ``--held`` each row is followed by what kept the event loop
+for some milliseconds, and no real server is attacked.
 """
 
 import argparse
@@ -19,13 +19,16 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from attack import expensive, fuzz, network
+from attack import expensive, fuzz, network, soak
 from attack.ending import run_and_end
 from attack.good_client import GoodClient, Waits
 from attack.servers import Server, real_mongod, tailrace
 from bench.figures import percentile
 
 PARTS = ("network", "expensive", "fuzz")
+SOAK = "soak"
+SOAK_SECONDS = 900
+SHORT_SOAK_SECONDS = 60
 WAIT_LIMIT_SECONDS = 0.05
 END_LIMIT_SECONDS = 0.1
 REAL_FACTOR = 5
@@ -186,6 +189,21 @@ def _fuzz(
     print(*(f"    {fault}" for fault in seen.faults + seen.silent), sep="\n", flush=True)
 
 
+def attack_by_soak(report: Report, seconds: float) -> None:
+    print(f"\nOrdinary and careless use for {seconds:.0f} seconds", flush=True)
+    with tailrace("tailrace", *soak.OPTIONS) as server:
+        samples, counts, errors = soak.soak(server, seconds)
+        middle, last = samples[len(samples) // 2 - 1], samples[-1]
+        growth = last.megabytes - middle.megabytes
+        done = ", ".join(f"{count:,} {what}" for what, count in counts.items())
+        report.check(
+            "memory of a server in use",
+            growth < soak.GROWTH_MEGABYTES and not errors,
+            f"{growth:+.0f} MB in the second half; {done}; {len(errors)} errors",
+        )
+        print(*(f"    {error}" for error in errors[:5]), sep="\n", flush=True)
+
+
 def _prepared(stack: ExitStack, report: Report, options: argparse.Namespace) -> Attacks:
     held: Path | None = None
     if options.held:
@@ -207,7 +225,12 @@ def _prepared(stack: ExitStack, report: Report, options: argparse.Namespace) -> 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m attack", description="attack servers and print a table")
     parser.add_argument(
-        "parts", nargs="*", choices=PARTS, default=PARTS, metavar="PART", help=", ".join(PARTS)
+        "parts",
+        nargs="*",
+        choices=(*PARTS, SOAK),
+        default=PARTS,
+        metavar="PART",
+        help=", ".join((*PARTS, SOAK)),
     )
     parser.add_argument("--short", action="store_true", help="about a minute for each part")
     parser.add_argument(
@@ -227,6 +250,8 @@ def main() -> int:
     if "fuzz" in options.parts:
         messages = SHORT_FUZZ_MESSAGES if options.short else FUZZ_MESSAGES
         attack_by_fuzz(report, options.messages or messages)
+    if SOAK in options.parts:
+        attack_by_soak(report, SHORT_SOAK_SECONDS if options.short else SOAK_SECONDS)
     print(f"\n{len(report.failures)} rows failed")
     print(*report.failures, sep="\n")
     return 1 if report.failures else 0
