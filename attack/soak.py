@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pymongo import MongoClient
+from pymongo.client_session import ClientSession
 from pymongo.errors import PyMongoError
 
 from attack.good_client import GoodClient
@@ -100,9 +101,12 @@ class _Work:
         self.counts["operations"] += 1
 
     def _transact(self, client: MongoClient[Document], rng: random.Random) -> None:
-        with client.start_session() as session, session.start_transaction():
+        def work(session: ClientSession) -> None:
             for name in ("left", "right"):
                 client.soak[name].insert_one({"at": datetime.now(UTC), "n": rng.random()}, session=session)
+
+        with client.start_session() as session:
+            session.with_transaction(work)
         self.counts["transactions"] += 1
 
     def _watch(self, client: MongoClient[Document], rng: random.Random) -> None:

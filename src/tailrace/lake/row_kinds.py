@@ -16,7 +16,7 @@ from tailrace.events.oplog_entry import Head
 from tailrace.lake.schema import CANONICAL
 
 _OPS: Final = {"insert": "i", "update": "u", "replace": "u", "delete": "d"}
-_COLUMNS: Final = ("operation", "db", "coll", "uuid")
+KIND_COLUMNS: Final = ("operation", "db", "coll", "uuid")
 
 Codes = npt.NDArray[np.int64]
 
@@ -55,7 +55,7 @@ class RowKinds:
         """A number for each row, and the kinds that the numbers mean."""
         codes = np.zeros(batch.num_rows, np.int64)
         dictionaries = []
-        for name in _COLUMNS:
+        for name in KIND_COLUMNS:
             column = batch.column(name)
             if not isinstance(column, pa.DictionaryArray):
                 column = column.dictionary_encode()

@@ -14,6 +14,7 @@ from tailrace.events.change_event import ChangeEvent
 from tailrace.events.oplog_entry import OplogEntry
 from tailrace.events.promise import Promise
 from tailrace.events.stages.lookups import Lookups
+from tailrace.events.stages.oplog_match import EntryFilter
 from tailrace.events.stages.parts import DeploymentPart
 from tailrace.events.stages.scope_match import ScopeMatch
 from tailrace.events.stages.stage import VerbatimRow
@@ -135,8 +136,13 @@ class EventLog(ABC):
         """Return whether `read` answers at once; if not, await `fetch` first where nobody may be delayed."""
         return True
 
-    async def fetch(self, after: int) -> None:  # noqa: B027 - a log in memory has nothing to fetch
-        """Load what is after a cluster time into memory, without blocking the event loop."""
+    async def fetch(self, after: int, visible: EntryFilter) -> int:  # noqa: ARG002 - a log in memory has it
+        """Load what is after a cluster time into memory, without blocking the event loop.
+
+        Returns from where on to read: nothing is ``visible`` between. If it is not where the caller was,
+        there may be more to fetch.
+        """
+        return after
 
     @abstractmethod
     def read(self, after: int) -> Slice:

@@ -19,12 +19,14 @@ from tailrace.events.change_event import ChangeEvent
 from tailrace.events.cluster_time import in_words
 from tailrace.events.promise import Promise, promise
 from tailrace.events.stages.check_resumability import history_lost
+from tailrace.events.stages.oplog_match import EntryFilter
 from tailrace.lake.table import HistoryTable
 from tailrace.log.event_log import EventLog, LogItem, Slice, VerbatimRun
 from tailrace.log.head import place_lost
 from tailrace.log.history_reader import HistoryReader
 from tailrace.log.oplogs import Oplogs
 from tailrace.log.recorded import RecordedItem, RowReader
+from tailrace.log.row_names import RowNames
 from tailrace.log.segments import Segments
 from tailrace.log.waiting import Waiter
 
@@ -32,8 +34,11 @@ PROMPT_SECONDS: Final = 0.003
 """The pause between two checks of the table's log while a stream waits for the next commit."""
 CALM_SECONDS: Final = 0.25
 _SECONDS_AFTER_FAULT: Final = 1.0
-_MAX_READERS: Final = 8
+_MAX_READERS: Final = 64
 """Places at which the table stays open for streams that catch up."""
+_SMALL_READERS: Final = 8
+_MAX_READ_BYTES: Final = 256 << 20
+"""Above this, only a few places stay open: each one holds a part of a row group, some megabytes."""
 
 
 class HistoryLog(EventLog):
@@ -55,6 +60,7 @@ class HistoryLog(EventLog):
         self._pieces = Segments()
         self._readers: dict[int, HistoryReader] = {}
         self._rows = RowReader()
+        self._names: RowNames | None = None
         self._thread = ThreadPoolExecutor(1, "tailrace-history")
         self._fetching = asyncio.Lock()
         self._checking = asyncio.Lock()
@@ -195,18 +201,30 @@ class HistoryLog(EventLog):
         """Return whether the next piece is in memory, or there is none."""
         return after >= self._newest or self._pieces.find(after) is not None
 
-    async def fetch(self, after: int) -> None:
-        """Read the next piece in the history's thread."""
+    async def fetch(self, after: int, visible: EntryFilter) -> int:
+        """Skip what a stream does not see, or read the next piece, in the history's thread."""
         async with self._fetching:
             if self.is_loaded(after):
-                return
+                return after
             loop = asyncio.get_running_loop()
+            end = self._end(after)
             try:
-                found = await loop.run_in_executor(self._thread, self._read_piece, after, self._end(after))
+                place = await loop.run_in_executor(self._thread, self._skip, after, end, visible)
+                if place > after:
+                    return place
+                found = await loop.run_in_executor(self._thread, self._read_piece, after, end)
             except (OSError, HistoryError) as error:
                 self.on_fault(error)
-                return  # `read` gets the same error, and raises it in the stream
+                return after  # `read` gets the same error, and raises it in the stream
             self._pieces.add(after, found)
+            return after
+
+    def _skip(self, after: int, through: int, visible: EntryFilter) -> int:
+        """Where the next piece begins in which a stream may see something; only in the history's thread."""
+        if self._names is None:
+            assert self.table is not None, "a history with a newest time is open"
+            self._names = RowNames(self.table)
+        return self._names.skip(after, through, visible.ignores)
 
     def read(self, after: int) -> Slice:
         """Return the next items after a cluster time."""
@@ -237,7 +255,7 @@ class HistoryLog(EventLog):
             raise HistoryError(f"a file of the history in {self.path} is damaged: {error}") from None
         if reader.place < reader.through:
             self._readers[reader.place] = reader
-            while len(self._readers) > _MAX_READERS:
+            while len(self._readers) > _most_readers():
                 del self._readers[next(iter(self._readers))]
         return found
 
@@ -262,6 +280,10 @@ class HistoryLog(EventLog):
         """Wait until there is something a stream can see; meanwhile new commits are checked for often."""
         self._is_wanted.set()
         return await super().wait(waiter, seconds)
+
+
+def _most_readers() -> int:
+    return _MAX_READERS if pa.total_allocated_bytes() < _MAX_READ_BYTES else _SMALL_READERS
 
 
 def _next_commit(table: HistoryTable) -> Path:

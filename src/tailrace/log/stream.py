@@ -112,9 +112,15 @@ class LogStream:
         """Whether `take` or `work_ahead` would block on a disk: await `fetch` first."""
         return not (self._output or self._log.is_loaded(self._scanned))
 
-    async def fetch(self) -> None:
-        """Load what the next `take` reads into memory."""
-        await self._log.fetch(self._scanned)
+    async def fetch(self) -> bool:
+        """Load what the next `take` reads into memory.
+
+        Returns whether something was skipped instead that this stream does not see; then it has to be called
+        again if it `must_fetch` still.
+        """
+        before = self._scanned
+        self._scanned = await self._log.fetch(before, self._visible)
+        return self._scanned > before
 
     def take(self, count: int, size: int, *, overhead: int = 0, at_least: int = 1) -> list[AnyRow]:
         """Return the next rows, at most ``count`` and ``size`` bytes; ``at_least`` of them at any size.

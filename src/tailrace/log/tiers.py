@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from tailrace.errors import CommandError
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.promise import Promise
+from tailrace.events.stages.oplog_match import EntryFilter
 from tailrace.log.event_log import EventLog, LogItem, Slice, VerbatimRun
 from tailrace.log.history_log import HistoryLog
 from tailrace.log.recorded import RecordedItem
@@ -47,10 +48,9 @@ class Tiers(EventLog):
         """True, except for what only the history has."""
         return not self._is_past(after) or self._history.is_loaded(after)
 
-    async def fetch(self, after: int) -> None:
-        """Load a piece of the history."""
-        if self._is_past(after):
-            await self._history.fetch(after)
+    async def fetch(self, after: int, visible: EntryFilter) -> int:
+        """Load a piece of the history, or skip some."""
+        return await self._history.fetch(after, visible) if self._is_past(after) else after
 
     def read(self, after: int) -> Slice:
         """Return the next items, from the tier that has them."""

@@ -80,6 +80,12 @@ class EntryFilter:
         is_end = head.op == "c" and self.scope.invalidates(entry.command)
         return is_end or _passes(pushed.operation, entry)
 
+    def ignores(self, head: Head) -> bool:
+        """Return whether no document change of a kind is shown, wherever it is."""
+        pushed = self._pushed
+        is_other = pushed.document is not None and pushed.ops is not None and head.op not in pushed.ops
+        return is_other or self.scope.sees_head(head) is False
+
     def _sees_transaction(self, entry: OplogEntry) -> bool:
         """Whether an applyOps takes effect at its own position and may hold something of this stream."""
         if not self.scope.shows_applied and applied_by_user(entry):

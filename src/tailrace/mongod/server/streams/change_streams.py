@@ -176,8 +176,8 @@ class ChangeStreamCursor:
         stream = self._stream
         pause = 0.0
         while True:
-            if stream.must_fetch:
-                await stream.fetch()
+            while stream.must_fetch and await stream.fetch():
+                tick()
             try:
                 taken = stream.take(
                     limit - len(rows), size, overhead=ELEMENT_OVERHEAD, at_least=0 if rows else 1
@@ -208,13 +208,12 @@ class ChangeStreamCursor:
     async def _work_ahead(self) -> None:
         """Prepare a part of the next batch, pausing for everything else."""
         stream = self._stream
-        await asyncio.sleep(0)
-        if stream.must_fetch:
-            await stream.fetch()
-        while not self._is_wanted and stream.work_ahead(_BYTES_AHEAD):
+        while not self._is_wanted:
             await asyncio.sleep(0)
-            if stream.must_fetch:
-                await stream.fetch()
+            if stream.must_fetch and await stream.fetch():
+                continue
+            if not stream.work_ahead(_BYTES_AHEAD):
+                return
 
     async def _finish_work_ahead(self) -> None:
         """Wait for the end of what is being prepared, which may be in the middle of an event."""
