@@ -91,6 +91,13 @@ def test_supported_events_always_have_a_description() -> None:
         assert "operationDescription" in decode(render(event, Shape(expanded=False), 2))
 
 
+@pytest.mark.parametrize("name", ["moveChunk", "movePrimary", "namespacePlacementChanged"])
+def test_control_events_are_known_without_being_supported(name: str) -> None:
+    event = decode(render(Transform().transform(parse_entry(noop(name))), Shape(expanded=False), 2))
+    assert event["operationType"] == name
+    assert "operationDescription" in event
+
+
 def test_an_event_of_a_whole_database_names_no_collection() -> None:
     move = noop("movePrimary", "shop", {"from": "a", "to": "b"}, ns="shop", ui=None)
     event = decode(render(Transform().transform(parse_entry(move)), Shape(), 2))

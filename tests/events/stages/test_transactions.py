@@ -161,6 +161,12 @@ def test_malformed_sessions(wrong: dict[str, Any]) -> None:
     assert failure_of(apply_ops(1, [inserted(1)], **{**SESSION, **FIRST, **wrong})) == 40532
 
 
+@pytest.mark.parametrize("link", [{}, {"t": Int64(-1)}, {"ts": Timestamp(0, 0)}])
+def test_a_link_without_a_time_or_a_term_names_no_entry(link: dict[str, Any]) -> None:
+    entry = apply_ops(1, [inserted(1)], **SESSION, prevOpTime=link)
+    assert keys(stream([entry])) == [1]
+
+
 def test_only_transactions_that_the_stream_may_show_are_unwound() -> None:
     foreign = [inserted(1, "shop.items"), inserted(1, "shop.items", op="n")]
     assert stream([apply_ops(1, foreign, **FIRST)]) == []
