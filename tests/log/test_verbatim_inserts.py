@@ -10,6 +10,7 @@ from bson import Binary, Int64, ObjectId, Timestamp
 
 from tailrace.bson.documents import encode
 from tailrace.events.cluster_time import to_timestamp
+from tailrace.events.oplog_entry import EntryReader
 from tailrace.events.scope import Scope
 from tailrace.events.stages.plan import Plan
 from tailrace.log.head import HeadLog
@@ -18,6 +19,7 @@ from tailrace.log.stream import LogStream
 from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.transactions.sessions import NO_USER
 from tailrace.mongod.store.write_unit import WriteUnit
+from tests.events.stages.streams import UUID, command
 from tests.log.written_stores import collection_of
 from tests.support.oplog_writer import session_id
 
@@ -98,3 +100,23 @@ def test_ids_that_need_the_general_encoder_are_shown_too(store: Store, odd: Any)
     assert runs == 1
     assert (events, position) == shown_by_local_engine(store, "shop.orders", spec)
     assert len(events) == 3
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"ns": "shop.orderz"},
+        {"ui": Binary(bytes(16), 4)},
+        {"op": "u"},
+        {"o2": {"_id": 2}, "fromMigrate": True},
+    ],
+    ids=lambda other: next(iter(other)),
+)
+def test_an_entry_with_operations_of_several_kinds_is_no_run(other: dict[str, Any]) -> None:
+    first = {"op": "i", "ns": "shop.orders", "ui": UUID, "o": {"_id": 1}, "o2": {"_id": 1}}
+    operations = [first, {**first, "o": {"_id": 2}, "o2": {"_id": 2}}, {**first, **other}]
+    session = {"lsid": {"id": UUID}, "txnNumber": Int64(1), "multiOpType": 1}
+    reader = EntryReader()
+    for inserted, is_run in ((operations[:2], True), (operations, False)):
+        entry = reader.read(command(1, {"applyOps": inserted}, ns="admin.$cmd", ui=None, **session))
+        assert (reader.read_inserts(entry) is not None) == is_run
