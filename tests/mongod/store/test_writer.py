@@ -1,7 +1,9 @@
 """The writer: many jobs in one commit, each all or nothing, and the order of delivery."""
 
 import asyncio
+import gc
 import threading
+import weakref
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -198,3 +200,30 @@ def test_threads_and_tasks_write_concurrently(store: Store, collection: Collecti
     with store.snapshot() as snapshot:
         logged = [documents.decode(entry) for _, entry in snapshot.entries()]
     assert [entry["o"]["_id"] for entry in logged if entry["op"] == "i"] == found
+
+
+class Written:
+    """The result of a job; it refers to all that the job has used."""
+
+    def __init__(self, unit: WriteUnit) -> None:
+        self.unit = unit
+
+
+def test_what_a_job_has_used_is_freed_without_a_garbage_collection(
+    store: Store, collection: Collection
+) -> None:
+    def job(identity: int, unit: WriteUnit) -> Written:
+        insert(unit, collection, identity)
+        return Written(unit)
+
+    async def write() -> "weakref.ref[Written]":
+        store.attach(asyncio.get_running_loop())
+        written = weakref.ref(await store.write(partial(job, 1)))
+        await store.write(partial(job, 2))  # after this the writer has ended the first one
+        return written
+
+    gc.disable()
+    try:
+        assert asyncio.run(write())() is None
+    finally:
+        gc.enable()

@@ -107,6 +107,8 @@ class JobShare:
 
     def __init__(self, others_wait: Callable[[], bool]) -> None:
         self._others_wait = others_wait
+        self.is_divided = False
+        """Whether the jobs of others are in the same commit."""
         self._began = 0.0
         self._computed_before: float | None = None
         self._pacer: JobPacer | None = None
@@ -125,7 +127,7 @@ class JobShare:
         passed = now - self._began
         if passed >= SHARE_SECONDS:
             if is_between:
-                is_over = passed >= _MOST_SECONDS or self._others_wait()
+                is_over = passed >= _MOST_SECONDS or self.is_divided or self._others_wait()
             else:
                 # By its own time: what shares an entry must not depend on how busy the machine is.
                 computed = thread_time()

@@ -271,6 +271,7 @@ class Store:
                         future.set_exception(error)
 
                 self._writer.submit(Job(work, done, pace.check, seconds, pace.is_long))
+                takes_long = False
                 try:
                     return await future
                 except Blocked as blocked:
@@ -279,6 +280,11 @@ class Store:
                     with waiting():
                         await blocked.holder.wait_ended(deadline)
                 except JobTakesLong:
+                    takes_long = True
+                finally:
+                    # An error refers to this frame by its traceback, so this must not refer to the error.
+                    del future, done
+                if takes_long:
                     assert pace.rehearse is not None, "only a job that can be rehearsed has a limit"
                     with pace.computing():
                         is_complete = pace.rehearse()

@@ -137,21 +137,25 @@ class Writer:
                     return
             was_long = is_long
             self._commit(jobs, self._long if is_long else _NO_MORE)
+            del jobs  # what they have written is freed before the next one arrives
 
     def _commit(self, jobs: list[Job], more: "deque[Job]") -> None:
         """Commit jobs together, and as many of ``more`` as there is time for, at least one."""
         store = self._store
-        share = JobShare(lambda: bool(self._waiting) or len(jobs) > 1)
+        # It does not refer to the jobs: their results refer to it, and would not be freed.
+        share = JobShare(lambda: bool(self._waiting))
         self._began.append(store.clock.now)
         try:
             transaction = store.tables.begin(write=True)
             state = store.begin_write(transaction, share)
             began = monotonic()
             try:
+                share.is_divided = len(jobs) > 1
                 for job in jobs:
                     self._run_job(job, state)
                 while more and (not jobs or monotonic() < began + SHARE_SECONDS):
                     jobs.append(more.popleft())
+                    share.is_divided = len(jobs) > 1
                     self._run_job(jobs[-1], state)
                 store.clean_up(state)
                 commit = self._finish(transaction, state)
@@ -193,7 +197,8 @@ class Writer:
             set_pacer(before_it)
             unit.finish()
         except (JobEnded, JobTakesLong) as ended:
-            job.error = ended.error if isinstance(ended, JobEnded) else ended
+            # Without its traceback, which refers to the job.
+            job.error = ended.error if isinstance(ended, JobEnded) else ended.with_traceback(None)
             raise _Left(job) from None
         except (CommandError, Blocked) as error:
             if state.changes != before:
