@@ -64,3 +64,13 @@ def test_nothing_is_held_where_nobody_frees(number: int) -> None:
     item = first_item(value)
     del value
     assert item() is None
+
+
+@pytest.mark.usefixtures("active")
+def test_who_makes_more_than_is_held_first_frees_what_nobody_uses() -> None:
+    value = freed_in_pieces(large_values()[0], 7_999_999)
+    item = first_item(value)
+    del value
+    assert item() is not None
+    freed_in_pieces([], LARGE)
+    assert item() is None

@@ -8,6 +8,7 @@ process calls `free_unused` from time to time, with ticks; in other processes no
 """
 
 import sys
+import threading
 from typing import Any, Final, TypeVar
 
 from tailrace.pacing import tick
@@ -17,13 +18,15 @@ V = TypeVar("V", bound=list[Any] | dict[Any, Any])
 LARGE: Final = 10_000
 """Elements of what is freed in pieces."""
 _MOST: Final = 8_000_000
-"""Elements of all that is held; what is made beyond that is freed at once. A loop can make it quickly."""
+"""Elements of all that is held. A loop can make much quickly: who makes more has to free the rest first."""
 _AT_ONCE: Final = 1000
 
 _held: Final[list[tuple[list[Any] | dict[Any, Any], int]]] = []
 """Values and the sizes that they count with."""
 _counted: Final = [0]
 _is_active: Final = [False]
+_taking: Final = threading.Lock()
+"""The writer's thread may free values, too."""
 
 
 def freed_in_pieces(value: V, expected: int = 0) -> V:
@@ -32,7 +35,12 @@ def freed_in_pieces(value: V, expected: int = 0) -> V:
     ``expected`` is its later size: what is not complete when a computation is ended has to be freed, too.
     """
     size = expected or len(value)
-    if size >= LARGE and _is_active[0] and _counted[0] + size <= _MOST:
+    if size < LARGE or not _is_active[0]:
+        return value
+    if _counted[0] + size > _MOST:
+        free_unused()
+    # What is in use by others cannot be freed: this one is then freed at once.
+    if _counted[0] + size <= _MOST:
         _counted[0] += size
         _held.append((value, size))
     return value
@@ -52,12 +60,23 @@ def is_any_held() -> bool:
 
 
 def free_unused() -> None:
-    """Empty the values that nobody else refers to; with ticks, and never two calls at a time."""
-    for index in range(len(_held) - 1, -1, -1):
-        if sys.getrefcount(_held[index][0]) <= _ALONE:
-            value, size = _held.pop(index)
+    """Empty the values that nobody else refers to; with ticks."""
+    while (found := _taken_unused()) is not None:
+        value, size = found
+        del found
+        try:
             _empty(value)
+        finally:
             _counted[0] -= size
+
+
+def _taken_unused() -> tuple[list[Any] | dict[Any, Any], int] | None:
+    """A value that nobody else refers to, which is no longer held; None if there is none."""
+    with _taking:
+        for index in range(len(_held) - 1, -1, -1):
+            if sys.getrefcount(_held[index][0]) <= _ALONE:
+                return _held.pop(index)
+    return None
 
 
 def _empty(value: list[Any] | dict[Any, Any]) -> None:

@@ -19,8 +19,10 @@ _SOON: Final = 0.05
 _BETWEEN_COLLECTIONS: Final = 1.0
 _SOME: Final = 500
 """New objects that make a collection worthwhile."""
+_MANY: Final = 30_000
+"""New objects that take so long to look at that others would notice; most will be freed without that."""
 _PATIENCE: Final = 60.0
-"""Seconds after which garbage is collected although somebody computes all the time, or there is little."""
+"""Seconds after which garbage is collected although somebody computes, or there is little or much."""
 _SHARE: Final = 0.001
 """The share of the time that may be spent with looking at all objects, not only at new ones."""
 
@@ -61,7 +63,7 @@ class _Collector:
     def collect_if_it_is_time(self) -> None:
         now = monotonic()
         is_wanted = self._turns.is_wanted
-        is_urgent = not is_wanted and not is_any_held() and gc.get_count()[0] >= _SOME
+        is_urgent = not is_wanted and _SOME <= gc.get_count()[0] <= _MANY
         if now - self._last < (_BETWEEN_COLLECTIONS if is_urgent else _PATIENCE):
             return
         is_complete = now >= self._next_complete and not is_wanted
