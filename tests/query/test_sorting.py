@@ -1,5 +1,8 @@
 """Sorting: BSON order through arrays and paths, stability, the first and last items, and errors."""
 
+import random
+from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -11,6 +14,7 @@ from tailrace.bson.values import Undefined
 from tailrace.errors import CommandError
 from tailrace.query.collation import Collation
 from tailrace.query.sorting import TopSelector, compile_sort
+from tailrace.query.step_sort import sorted_with_ticks
 
 ORDERS: list[tuple[dict[str, Any], list[dict[str, Any]]]] = [
     ({"a": 1}, [{"a": MinKey()}, {"a": Undefined()}, {"a": None}, {"a": 1}, {"a": "x"}, {"a": MaxKey()}]),
@@ -145,3 +149,23 @@ def test_positions_in_arrays_that_conflict(spec: dict[str, Any], code: int) -> N
 def test_an_empty_array_at_a_position_is_undefined() -> None:
     documents: list[dict[str, Any]] = [{"a": [None]}, {"a": [[]]}]
     assert compile_sort({"a.0": 1}).sort(documents) == documents[::-1]
+
+
+KEYS: dict[str, Callable[[int, random.Random], float]] = {
+    "different": lambda _, rng: rng.random(),
+    "equal": lambda _number, _rng: 7,
+    "mostly equal": lambda _, rng: 0.5 if rng.random() < 0.7 else rng.random(),
+    "few": lambda _, rng: rng.randrange(4),
+    "ascending": lambda number, _: number,
+    "descending": lambda number, _: -number,
+}
+
+
+@pytest.mark.parametrize("keys", KEYS)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_many_items_are_sorted_in_steps_as_at_once(keys: str, reverse: bool) -> None:
+    rng = random.Random(1)
+    items = [(KEYS[keys](number, rng), number) for number in range(20_000)]
+    at_once = sorted(items, key=itemgetter(0), reverse=reverse)
+    assert sorted_with_ticks(items, reverse=reverse) == at_once
+    assert items == []

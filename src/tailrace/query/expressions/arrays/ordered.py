@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 from tailrace.pacing import pieces, tick
 from tailrace.query.step_sort import sorted_with_ticks
-from tailrace.unused import freed_in_pieces
+from tailrace.unused import LARGE, freed_in_pieces
 
 T = TypeVar("T")
 
@@ -23,6 +23,8 @@ def in_order(keyed: Iterable[tuple[Any, T]], *, reverse: bool = False) -> list[T
     iterator = iter(keyed)
     while piece := list(islice(iterator, _AT_ONCE)):
         pairs += piece
+        if len(pairs) == LARGE:
+            freed_in_pieces(pairs)
         tick()
     found: list[T] = freed_in_pieces([], len(pairs))
     for some in pieces(sorted_with_ticks(pairs, reverse=reverse), _AT_ONCE):
