@@ -429,3 +429,13 @@ def test_slices_concatenate_to_the_array(values: list[Any], n: int) -> None:
 @given(st.dictionaries(st.text("abc.$", min_size=1, max_size=3), st.integers(-5, 5), max_size=4))
 def test_objects_and_arrays_convert_both_ways(value: dict[str, int]) -> None:
     assert_value({"$arrayToObject": {"$objectToArray": "$v"}}, {"v": value}, value)
+
+
+def test_sets_of_many_elements() -> None:
+    some: list[Any] = [number if number % 3 else float(number) for number in range(51_000, 0, -1)]
+    document = {"a": [*some, 3, 2.0], "b": [3, 2.0, "x"]}
+    assert_value({"$setUnion": ["$a", "$b"]}, document, [*reversed(some), "x"])
+    assert_value({"$setIntersection": ["$a", "$b"]}, document, [2, 3.0])
+    assert_value({"$setDifference": ["$a", "$b"]}, document, [*some[:-3], 1])
+    assert evaluate({"$setEquals": ["$a", {"$reverseArray": "$a"}]}, document) is True
+    assert evaluate({"$setIsSubset": ["$b", "$a"]}, document) is False

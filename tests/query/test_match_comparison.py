@@ -404,3 +404,11 @@ COLLATED: list[tuple[dict[str, Any], dict[str, Any], bool]] = [
 def test_collation(filter_: dict[str, Any], document: dict[str, Any], expected: bool) -> None:
     collation = Collation.parse({"locale": "en", "strength": 2})
     assert compile_match(filter_, collation=collation)(document) == expected
+
+
+def test_one_of_many_values() -> None:
+    matches = compile_match({"a": {"$in": [*range(0, 120_000, 2), "x", None]}})
+    found = [
+        value for value in (0, 1, 2.0, 119_998, 120_000, "x", "y", None, [1, 4]) if matches({"a": value})
+    ]
+    assert found == [0, 2.0, 119_998, "x", None, [1, 4]]

@@ -14,14 +14,14 @@ from typing import Any, Final, TypeAlias
 
 from bson import Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex
 
-from tailrace.bson.compare import StringKey, sort_key, type_bracket
+from tailrace.bson.compare import SortKey, StringKey, sort_key, type_bracket
 from tailrace.bson.values import Symbol, Undefined
 from tailrace.pacing import ticking
 from tailrace.query.expressions.numbers.number_types import real
 from tailrace.query.missing import MISSING
 from tailrace.query.paths import Test
 from tailrace.query.pcre import compile_pattern, regex_options, regex_pattern
-from tailrace.unused import freed_in_pieces
+from tailrace.query.wide_dict import Table, keys_of, table
 
 _Order: TypeAlias = Callable[[Any, Any], bool]
 
@@ -91,14 +91,18 @@ def membership_test(
     values: list[Any], string_key: StringKey = None, *, undefined_is_null: bool = False
 ) -> Test:
     """A test for values that equal one of the values, or are matched by a regex among them."""
-    keys = freed_in_pieces(
-        {sort_key(value, string_key): None for value in ticking(values) if value is not None}
-    )
-    texts = None
+    keys: Table[SortKey, None] = table(len(values))
+    for value in ticking(values):
+        if value is not None:
+            keys[sort_key(value, string_key)] = None
+    texts: Table[str, None] | None = None
     if string_key is None:
-        texts = freed_in_pieces({key[1]: None for key in ticking(list(keys)) if key[0] == _STRING_BRACKET})
+        texts = table(len(keys))
+        for key in keys_of(keys):
+            if key[0] == _STRING_BRACKET:
+                texts[key[1]] = None
     regexes = [regex_test(value) for value in ticking(values) if isinstance(value, Regex)]
-    has_null = any(value is None for value in values)
+    has_null = any(value is None for value in ticking(values))
 
     def holds(value: Any) -> bool:
         if value is None or value is MISSING or (undefined_is_null and value.__class__ is Undefined):

@@ -26,19 +26,20 @@ from tailrace.query.expressions.scope import (
     ExpressionScope,
     OperatorParser,
 )
+from tailrace.query.wide_dict import Table, entries, keys_of, table
 from tailrace.unused import freed_in_pieces
 
 
-def _keyed(array: list[Any], string_key: StringKey) -> dict[SortKey, Any]:
-    """The elements by their sort key, in the order of their first occurrence."""
-    elements: dict[SortKey, Any] = freed_in_pieces({}, len(array))
+def _keyed(array: list[Any], string_key: StringKey, more: int = 0) -> Table[SortKey, Any]:
+    """The elements by their sort key: of equal ones the first; with room for ``more``."""
+    elements: Table[SortKey, Any] = table(len(array) + more)
     for item in ticking(array):
         elements.setdefault(sort_key(item, string_key), item)
     return elements
 
 
-def _has_all(keys: dict[SortKey, Any], wanted: dict[SortKey, Any]) -> bool:
-    return len(keys) >= len(wanted) and all(key in keys for key in ticking(list(wanted)))
+def _has_all(keys: Table[SortKey, Any], wanted: Table[SortKey, Any]) -> bool:
+    return len(keys) >= len(wanted) and all(key in keys for key in keys_of(wanted))
 
 
 def _check_array(code: int, name: str, value: Any) -> None:
@@ -57,19 +58,19 @@ def _truth_operator(name: str, code: int, combine: Callable[[Any], bool]) -> Ope
 
 
 def _combination(
-    code: int, combine: Callable[[list[dict[SortKey, Any]]], dict[SortKey, Any]]
+    code: int, combine: Callable[[list[list[Any]], StringKey], Iterable[tuple[SortKey, Any]]]
 ) -> OperatorParser:
     def parse(name: str, spec: Any, scope: ExpressionScope) -> Expression:
         string_key = scope.string_key
 
-        def combined(arrays: Iterable[Any]) -> list[Any] | None:
-            sets = []
-            for array in arrays:
+        def combined(operands: Iterable[Any]) -> list[Any] | None:
+            arrays = []
+            for array in operands:
                 if is_nullish(array):
                     return None
                 _check_array(code, name, array)
-                sets.append(_keyed(array, string_key))
-            return in_order(combine(sets).items())
+                arrays.append(array)
+            return in_order(combine(arrays, string_key))
 
         operands = parse_list(spec, scope)
         expressions = list(with_combined_constants(operands, combined, Law.COMMUTATIVE))
@@ -78,23 +79,22 @@ def _combination(
     return parse
 
 
-def _union(sets: list[dict[SortKey, Any]]) -> dict[SortKey, Any]:
-    result: dict[SortKey, Any] = {}
-    for elements in sets:
-        if not result:
-            result = elements
-            continue
-        for key in ticking(list(elements)):
-            result.setdefault(key, elements[key])
-    return result
+def _union(arrays: list[list[Any]], string_key: StringKey) -> Iterable[tuple[SortKey, Any]]:
+    if not arrays:
+        return ()
+    first, *others = arrays
+    elements = _keyed(first, string_key, sum(map(len, others)))
+    for array in others:
+        for item in ticking(array):
+            elements.setdefault(sort_key(item, string_key), item)
+    return entries(elements)
 
 
-def _intersection(sets: list[dict[SortKey, Any]]) -> dict[SortKey, Any]:
-    if not sets:
-        return {}
-    first, *others = sets
-    keys = ticking(list(first))
-    return freed_in_pieces({key: first[key] for key in keys if all(key in other for other in others)})
+def _intersection(arrays: list[list[Any]], string_key: StringKey) -> Iterable[tuple[SortKey, Any]]:
+    if not arrays:
+        return ()
+    first, *others = [_keyed(array, string_key) for array in arrays]
+    return [pair for pair in entries(first) if all(pair[0] in other for other in others)]
 
 
 def _parse_difference(name: str, spec: Any, scope: ExpressionScope) -> Expression:
@@ -107,9 +107,14 @@ def _parse_difference(name: str, spec: Any, scope: ExpressionScope) -> Expressio
             return None
         _check_array(17048, name, minuend)
         _check_array(17049, name, subtrahend)
-        removed = _keyed(subtrahend, string_key)
-        kept = _keyed(minuend, string_key)
-        return freed_in_pieces([kept[key] for key in ticking(list(kept)) if key not in removed])
+        elements = _keyed(subtrahend, string_key, len(minuend))
+        kept: list[Any] = freed_in_pieces([], len(minuend))
+        for item in ticking(minuend):
+            key = sort_key(item, string_key)
+            if key not in elements:
+                elements.setdefault(key, item)
+                kept.append(item)
+        return kept
 
     return apply
 

@@ -23,6 +23,7 @@ from tailrace.pacing import spend, ticking
 from tailrace.query.collation import Collation
 from tailrace.query.expressions.arrays.ordered import in_order
 from tailrace.query.match.conditions import Condition, conditions_of
+from tailrace.query.wide_dict import Table, entries, table
 from tailrace.unused import freed_in_pieces
 
 """A comparison operator and its operand."""
@@ -219,9 +220,13 @@ def _condition_intervals(condition: Condition, keys: KeySpace) -> tuple[Interval
     if operator == "$in":
         if not isinstance(value, list):
             return None
-        points = freed_in_pieces([_point(item, keys) for item in ticking(value)])
-        found = [point for point in points if point is not None]
-        return _ordered(found) if len(found) == len(points) else None
+        found: list[Interval] = freed_in_pieces([], len(value))
+        for item in ticking(value):
+            point = _point(item, keys)
+            if point is None:
+                return None
+            found.append(point)
+        return _ordered(found)
     if operator == "$eq":
         point = _point(value, keys)
         return None if point is None else (point,)
@@ -263,8 +268,10 @@ def _bracket(value: Any) -> tuple[int, int] | None:
 
 
 def _ordered(intervals: Sequence[Interval]) -> tuple[Interval, ...]:
-    by_lower = freed_in_pieces({interval.lower: interval for interval in ticking(intervals)})
-    return tuple(in_order(by_lower.items()))
+    by_lower: Table[bytes, Interval] = table(len(intervals))
+    for interval in ticking(intervals):
+        by_lower[interval.lower] = interval
+    return tuple(in_order(entries(by_lower)))
 
 
 def _intersection(some: Sequence[Interval], others: Sequence[Interval]) -> tuple[Interval, ...]:
