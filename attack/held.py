@@ -2,9 +2,10 @@
 
 The arguments are those of `tailrace`. Each time in which no tick and no look for sockets came for more than
 `SECONDS` of the thread's own processor time is a line of the file REPORT: milliseconds, what was collected by
-the garbage collector meanwhile, and the stack at its end.
+the garbage collector meanwhile, and the stack at its end, or the callback of the loop that has returned then.
 """
 
+import asyncio
 import gc
 import sys
 import time
@@ -32,13 +33,15 @@ class _Gaps:
         self._collected = 0.0
         self._since = time.thread_time()
 
-    def end(self, frame: FrameType | None) -> None:
+    def end(self, where: FrameType | asyncio.Handle) -> None:
         seconds = time.thread_time() - self._since
         if seconds >= SECONDS:
-            stack = traceback.extract_stack(frame, _FRAMES)
-            shown = " < ".join(
-                f"{Path(one.filename).stem}.{one.name}:{one.lineno}" for one in reversed(stack)
-            )
+            shown = f"the end of {where!r}"
+            if isinstance(where, FrameType):
+                stack = traceback.extract_stack(where, _FRAMES)
+                shown = " < ".join(
+                    f"{Path(one.filename).stem}.{one.name}:{one.lineno}" for one in reversed(stack)
+                )
             self._report.write(f"{seconds * 1000:.0f}\t{self._collected * 1000:.0f}\t{shown}\n")
 
     def collected(self, phase: str, _details: dict[str, int]) -> None:
@@ -64,9 +67,22 @@ def _watch(gaps: _Gaps, owner: type[Any], name: str) -> None:
     setattr(owner, name, watched)
 
 
+def _watch_callbacks(gaps: _Gaps) -> None:
+    """End a gap when a callback of the loop returns."""
+    run: Callable[[asyncio.Handle], None] = asyncio.Handle._run
+
+    def watched(handle: asyncio.Handle) -> None:
+        run(handle)
+        gaps.end(handle)
+        gaps.begin()
+
+    setattr(asyncio.Handle, "_run", watched)  # noqa: B010 - mypy cannot check an assignment
+
+
 if __name__ == "__main__":
     _gaps = _Gaps(Path(sys.argv.pop(1)))
     gc.callbacks.append(_gaps.collected)
+    _watch_callbacks(_gaps)
     _watch(_gaps, Turns, "look")
     _watch(_gaps, Turns, "aside")
     _watch(_gaps, FairSelector, "select")
