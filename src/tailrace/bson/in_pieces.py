@@ -67,7 +67,9 @@ def _read(document: bytes, container: int, start: int, depth: int, how: Pieces) 
     while position < end:
         cut, large = _next_cut(document, position, end)
         if position < cut:
-            piece = _framed(document[position:cut])
+            # One long string is not copied again.
+            is_whole = position == start + 4 and cut == end and end + 1 == len(document)
+            piece = document[start:] if is_whole else _framed(document[position:cut])
             if is_array:
                 items += how.items(piece, depth)
             else:

@@ -187,6 +187,7 @@ def _read_sequence(payload: bytes, start: int, limit: int, sequences: dict[str, 
         document_start, position = position, document_end(payload, position, end)
         document = payload[document_start:position]
         if len(document) > LARGE:
+            yield  # the copy takes some milliseconds
             yield from large_document(document, keep=False)
         else:
             check_document(document)

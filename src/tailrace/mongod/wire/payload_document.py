@@ -23,7 +23,6 @@ OPTIONS: Final[CodecOptions[dict[str, Any]]] = CodecOptions(
     document_class=dict, datetime_conversion=DatetimeConversion.DATETIME_MS
 )
 _read_length: Final = raw.INT32_LE.unpack_from
-_NESTING_TYPES: Final = (raw.DOCUMENT, raw.ARRAY, raw.CODE_WITH_SCOPE)
 _LEVEL_SIZE: Final = 1 + 1 + 4 + 1
 
 
@@ -65,9 +64,8 @@ def check_size(document: bytes) -> None:
 def check_depth(document: bytes, decoded: dict[str, Any], depth: int = 0) -> None:
     """Raise if values of a document, which is itself inside of ``depth`` others, are nested too deeply."""
     most = MAX_DEPTH - depth
-    # A level of nesting takes at least a type, the end of a name, a length and an end; its type byte is
-    # counted.
-    if len(document) <= most * _LEVEL_SIZE or sum(map(document.count, _NESTING_TYPES)) <= most:
+    # A level of nesting takes at least a type, the end of a name, a length and an end.
+    if len(document) <= most * _LEVEL_SIZE or raw.most_levels(document) <= most:
         return
     level: list[Any] = [decoded]
     for _ in range(most + 1):

@@ -21,7 +21,6 @@ MAX_DEPTH: Final = 180
 
 _ID_IN_FRONT: Final = b"_id\0"
 _MAYBE_EMPTY_TIMESTAMP: Final = re.compile(rb"\x11[^\0]*\0\0{8}")
-_NESTING_TYPES: Final = (rawbson.DOCUMENT, rawbson.ARRAY, rawbson.CODE_WITH_SCOPE)
 _PLAIN_ID_TYPES: Final = frozenset(
     {
         rawbson.DOUBLE, rawbson.STRING, rawbson.BINARY, rawbson.OBJECT_ID, rawbson.BOOL, rawbson.DATE,
@@ -47,8 +46,7 @@ def storable(
     if fill_timestamps and _MAYBE_EMPTY_TIMESTAMP.search(document):
         document = _with_timestamps(document, clock)
     check_size(document, code_if_large)
-    # Each level of nesting needs at least one byte with its type.
-    if len(document) > MAX_DEPTH and sum(map(document.count, _NESTING_TYPES)) > MAX_DEPTH:
+    if len(document) > MAX_DEPTH and rawbson.most_levels(document) > MAX_DEPTH:
         _check_depth(document)
     return document
 
