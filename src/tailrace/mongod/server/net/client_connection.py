@@ -241,6 +241,7 @@ class ClientConnection(asyncio.BufferedProtocol):
         """The request in a large message; None if the connection is closed."""
         try:
             header, payload = self._wire.take_frame()
+            tick()  # it was copied
             compressor: Compressor | None = None
             if header.op_code is OpCode.OP_COMPRESSED:
                 opened = await asyncio.to_thread(self._wire.decompressed, header, payload)
