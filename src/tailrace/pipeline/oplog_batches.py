@@ -88,8 +88,8 @@ class OplogBatches:
     def _checked(self, source: OplogSource, start: Position) -> Position:
         """The start; or the oldest entries that are left, if data loss is allowed."""
         times = dict(start.times)
-        for shard, after in start.times.items():
-            oldest = source.oldest(shard)
+        for shard, oldest in source.oldest_of(start.times).items():
+            after = start.times[shard]
             if oldest > after + 1:
                 if self._options.fail_on_data_loss:
                     raise history_lost(after)

@@ -16,7 +16,8 @@ from typing import Any, Final, NamedTuple, Protocol
 from tailrace.events.cluster_time import from_timestamp, to_timestamp
 from tailrace.events.commit_entry import COMMIT_NAMESPACE, COMMIT_TIMESTAMP, commit_timestamp
 from tailrace.events.oplog_entry import parse_entry
-from tailrace.sources.conditions import EntryCondition
+from tailrace.sources.conditions import EntryCondition, times_between
+from tailrace.sources.in_parallel import asked
 
 COMMITS: Final = EntryCondition(frozenset("c"), frozenset({COMMIT_NAMESPACE}))
 """A condition that every commit meets, and few other entries."""
@@ -89,17 +90,19 @@ class CommitsAhead:
 class OplogQueries(Protocol):
     """What `commits_of` and `torn_at` ask of one running shard."""
 
-    def find_entries(self, query: dict[str, Any], fields: dict[str, Any]) -> Iterable[dict[str, Any]]:
-        """Return fields of the oplog's entries that match a filter."""
+    def find_entries(
+        self, query: dict[str, Any], fields: dict[str, Any], through: int | None = None
+    ) -> Iterable[dict[str, Any]]:
+        """Return fields of entries that match a filter: the primary's, or all up to a promised time."""
 
     def find_sessions(self, query: dict[str, Any]) -> Iterable[dict[str, Any]]:
-        """Return the documents of `config.transactions` that match a filter."""
+        """Return the documents of the primary's `config.transactions` that match a filter."""
 
 
 def commits_of(shard: OplogQueries, after: int, through: int) -> list[Commit]:
     """Return the commits of an interval of a running shard, which finds them itself."""
-    times = {"$gt": to_timestamp(after), "$lte": to_timestamp(through)}
-    return _commits(shard, {"ts": times, **COMMITS.query(), _PATH: {"$exists": True}})
+    query = times_between(after, through) | COMMITS.query() | {_PATH: {"$exists": True}}
+    return _commits(shard, query, through)
 
 
 def torn_at(time: int, shards: Sequence[OplogQueries]) -> list[int]:
@@ -110,9 +113,10 @@ def torn_at(time: int, shards: Sequence[OplogQueries]) -> list[int]:
     # In this order: a transaction that is not found prepared has been committed by then, if it ever is.
     late = to_timestamp(time)
     prepared_by = {"state": "prepared", "lastWriteOpTime.ts": {"$lte": late}}
-    prepared = [(shard, found) for shard in shards for found in shard.find_sessions(prepared_by)]
-    query = {"ts": {"$gt": late}, **COMMITS.query(), _PATH: {"$lte": late}}
-    torn = [commit.decided for shard in shards for commit in _commits(shard, query)]
+    sessions = asked(lambda shard: shard.find_sessions(prepared_by), shards)
+    query = {"ts": {"$gte": to_timestamp(time + 1)}, **COMMITS.query(), _PATH: {"$lte": late}}
+    torn = _decided(shards, query)
+    prepared = [(shard, each) for shard, found in zip(shards, sessions, strict=True) for each in found]
     for holder, transaction in prepared:
         committed = {
             "ts": {"$gte": transaction["lastWriteOpTime"]["ts"], "$lte": late},
@@ -121,14 +125,17 @@ def torn_at(time: int, shards: Sequence[OplogQueries]) -> list[int]:
             "txnNumber": transaction["txnNum"],
             _PATH: {"$exists": True},
         }
-        for shard in shards:
-            if shard is not holder:
-                torn += [commit.decided for commit in _commits(shard, committed)]
+        torn += _decided([shard for shard in shards if shard is not holder], committed)
     return torn
 
 
-def _commits(shard: OplogQueries, query: dict[str, Any]) -> list[Commit]:
+def _decided(shards: Sequence[OplogQueries], query: dict[str, Any]) -> list[int]:
+    found = asked(lambda shard: _commits(shard, query), shards)
+    return [commit.decided for commits in found for commit in commits]
+
+
+def _commits(shard: OplogQueries, query: dict[str, Any], through: int | None = None) -> list[Commit]:
     return [
         Commit(from_timestamp(entry["o"][COMMIT_TIMESTAMP]), from_timestamp(entry["ts"]))
-        for entry in shard.find_entries(query, {"ts": 1, _PATH: 1})
+        for entry in shard.find_entries(query, {"ts": 1, _PATH: 1}, through)
     ]

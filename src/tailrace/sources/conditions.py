@@ -1,9 +1,12 @@
 """Conditions on raw entries, which sources may use to read less."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
+from tailrace.events.cluster_time import cluster_time, increment_of, seconds_of, to_timestamp
 from tailrace.events.oplog_entry import Head
+
+_LARGEST_INCREMENT: Final = (1 << 31) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,3 +41,15 @@ class EntryCondition:
 
 
 EVERYTHING = EntryCondition()
+
+
+def times_between(after: int, through: int) -> dict[str, Any]:
+    """Return a filter on `local.oplog.rs` for the entries of an interval.
+
+    A server seeks only for increments below 2**31, which all entries have; for others it reads everything.
+    """
+    first = after + 1
+    if increment_of(first) > _LARGEST_INCREMENT:
+        first = cluster_time(seconds_of(first) + 1)
+    last = cluster_time(seconds_of(through), min(increment_of(through), _LARGEST_INCREMENT))
+    return {"ts": {"$gte": to_timestamp(first), "$lte": to_timestamp(last)}}

@@ -1,14 +1,14 @@
 """Plan what is read in one batch and by one task.
 
 `Planner` asks a source for its shards, its commits and its `Volume`. The functions below it are what volumes
-are computed with: they see times and sizes, never a file or a server.
+of archives are computed with: they see times and sizes, never a file. `deployments/estimates.py` has those
+of running deployments.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate, pairwise
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Final
 
-from tailrace.events.cluster_time import cluster_time, increment_of, seconds_of
 from tailrace.sources.batch_boundaries import CommitsAhead, whole_time
 from tailrace.sources.source import OplogSource
 
@@ -18,10 +18,6 @@ _SMALL_BYTES: Final = 8 << 20
 _USUAL_PARTS: Final = 4
 _PART_BYTES: Final = 32 << 20
 _MOST_PARTS: Final = 64
-_SAMPLED_FIRST: Final = 16
-_SAMPLED_THEN: Final = 484
-_SAMPLED_BYTES: Final = 1 << 20
-"""After this many entries or bytes the others are assumed to be like them."""
 
 
 class Planner:
@@ -124,89 +120,3 @@ def limit_by_count(through: int, max_entries: int, max_bytes: int, entries: Iter
         count += 1
         size += length
     return (fitting or last) if count > max_entries or size > max_bytes else through
-
-
-# -- deployments: a shard can be asked for some entries, and for the time of its n-th -----------------------
-
-
-def cuts_by_rate(
-    after: int, through: int, parts: int, samples: int, newest: Sequence[Callable[[int], int | None]]
-) -> list[int]:
-    """Cut an interval by the rates at which the shards logged.
-
-    ``newest`` asks each shard for the time of its last entry up to a cluster time. Increments count up within
-    a second, so the last entry of a second shows about how many there are. Some seconds are sampled; the
-    others are assumed to be like their neighbours.
-
-    >>> cuts_by_rate(5 << 32, 5 << 32 | 100, 4, 8, [lambda time: time]) == [5 << 32 | n for n in (25, 50, 75)]
-    True
-    """
-    first, last = seconds_of(after), seconds_of(through)
-    count = min(samples, last - first + 1)
-    edges = [first + (last + 1 - first) * n // count for n in range(count + 1)]
-    blocks = list(pairwise(edges))
-    weights = [sum(_in_second(start, after, through, ask) for ask in newest) for start, _ in blocks]
-    totals = list(accumulate(w * (stop - start) for w, (start, stop) in zip(weights, blocks, strict=True)))
-    cuts: set[int] = set()
-    block = 0
-    for part in range(1, parts):
-        wanted = totals[-1] * part / parts
-        while totals[block] < wanted:
-            block += 1
-        start, stop = blocks[block]
-        size = weights[block] * (stop - start)
-        if not size:
-            continue
-        share = (wanted - (totals[block] - size)) / size
-        if stop - start == 1:
-            base = increment_of(after) if start == first else 0
-            top = increment_of(through) if start == last else weights[block]
-            cuts.add(cluster_time(start, base + int((max(top, base) - base) * share)))
-        else:
-            cuts.add(cluster_time(start + int((stop - start) * share)))
-    return sorted(cut for cut in cuts if after < cut < through)
-
-
-def _in_second(second: int, after: int, through: int, ask: Callable[[int], int | None]) -> int:
-    """About how many entries of the interval a shard logged in one second."""
-    found = ask(min(cluster_time(second + 1) - 1, through))
-    if found is None or found <= after or seconds_of(found) != second:
-        return 0
-    return found - max(after, cluster_time(second))
-
-
-def limit_by_sample(
-    after: int,
-    through: int,
-    max_entries: int,
-    max_bytes: int,
-    first_entries: Callable[[int, int], Iterable[tuple[int, int]]],
-    time_of: Callable[[int], int | None],
-) -> int:
-    """Limit an interval of one shard by the size that its first entries have.
-
-    ``first_entries`` returns times and sizes of the first entries after a time, up to a number; ``time_of``
-    the time of the n-th entry from 0 of the interval, None if there are fewer.
-
-    >>> times = range(10, 1010)
-    >>> first = lambda after, count: [(time, 100) for time in times if time > after][:count]
-    >>> nth = lambda number: times[number] if number < len(times) else None
-    >>> limit_by_sample(0, 5000, 700, 1 << 30, first, nth), limit_by_sample(0, 5000, 3, 1 << 30, first, nth)
-    (709, 12)
-    """
-    count = size = 0
-    position = after
-    # Few at first: entries may be large, and the tasks read these again.
-    for wanted in (_SAMPLED_FIRST, _SAMPLED_THEN):
-        before = count
-        for position, length in first_entries(position, wanted):  # noqa: B020
-            size += length
-            if count and (count >= max_entries or size > max_bytes):
-                return position - 1
-            count += 1
-        if count - before < wanted:
-            return through
-        if size > _SAMPLED_BYTES:
-            break
-    beyond = time_of(min(max_entries, max(max_bytes * count // size, count)))
-    return through if beyond is None else beyond - 1

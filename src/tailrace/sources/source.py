@@ -10,7 +10,7 @@ decided by `sources/planning.py`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Final, Self
 
@@ -96,6 +96,10 @@ class OplogSource(ShardMembership, ABC):
 
         Of all shards together, unless one is named.
         """
+
+    def oldest_of(self, shards: Iterable[str]) -> Mapping[str, ClusterTime]:
+        """Return what `oldest` returns for each of these shards."""
+        return {shard: self.oldest(shard) for shard in shards}
 
     @abstractmethod
     def promised(self) -> Promise:

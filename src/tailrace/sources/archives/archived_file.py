@@ -11,7 +11,6 @@ from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
 from typing import Final
-from uuid import uuid4
 
 from tailrace.bson import raw as rawbson
 from tailrace.errors import DamagedInputError
@@ -23,7 +22,7 @@ from tailrace.sources.archives.entries import EntryOrder, entry_time, widened
 from tailrace.sources.archives.entry_spool import EntrySpool
 from tailrace.sources.archives.file_pieces import FilePiece, leading_entries
 from tailrace.sources.archives.file_search import NEAR, Window, boundary, walk, window
-from tailrace.sources.process_cache import ProcessCache
+from tailrace.sources.process_cache import Owner, ProcessCache
 from tailrace.sources.source import BATCH_BYTES
 
 _UNPACKED: Final = 8
@@ -252,7 +251,7 @@ class WholeFile(ArchivedFile):
     def __init__(self, path: str, first: bytes) -> None:
         super().__init__(path, first)
         self._weight = os.path.getsize(path) * _UNPACKED
-        self._owner = uuid4().hex
+        self._owner = Owner()
 
     @property
     def weight(self) -> int:

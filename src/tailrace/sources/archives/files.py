@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Final
-from uuid import uuid4
 
 from tailrace.errors import UsageError
 from tailrace.events.cluster_time import ClusterTime
@@ -23,7 +22,7 @@ from tailrace.sources.archives.shard_files import ShardFiles
 from tailrace.sources.batch_boundaries import COMMIT_MARK, Commit
 from tailrace.sources.conditions import EVERYTHING, EntryCondition
 from tailrace.sources.planning import cuts_by_size, limit_by_count, limit_by_size
-from tailrace.sources.process_cache import ProcessCache
+from tailrace.sources.process_cache import Owner, ProcessCache
 from tailrace.sources.source import OplogSource, Volume
 
 _COUNTED_ENTRIES: Final = 20_000
@@ -54,7 +53,7 @@ class FilesSource(OplogSource):
         self._shards = {shard: ShardFiles(paths) for shard, paths in shards.items()}
         self._pre_images = {shard: _dumps(paths) for shard, paths in (pre_images or {}).items()}
         self._documents = {ns: _dumps(paths) for ns, paths in (documents or {}).items()}
-        self._owner = uuid4().hex
+        self._owner = Owner()
         unknown = sorted(name for name in self._pre_images if name is not None and name not in self._shards)
         if unknown:
             raise UsageError(f"there are pre-images for the shard {unknown[0]!r}, but no oplog of it")

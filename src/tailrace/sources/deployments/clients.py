@@ -12,7 +12,7 @@ from pymongo.uri_parser import parse_uri
 
 from tailrace.errors import UsageError
 from tailrace.events.cluster_time import to_timestamp
-from tailrace.sources.process_cache import ProcessCache
+from tailrace.sources.process_cache import Owner, ProcessCache
 from tailrace.sources.raw_documents import split_documents
 
 Client: TypeAlias = MongoClient[dict[str, Any]]
@@ -24,12 +24,12 @@ _OF_THE_ROUTER: Final = frozenset({"replicaset", "directconnection", "loadbalanc
 _clients: Final[ProcessCache[Client]] = ProcessCache(MongoClient.close)
 
 
-def client_of(owner: str, uri: str) -> Client:
+def client_of(owner: Owner, uri: str) -> Client:
     """Return the client of a source (``owner``) for one connection string."""
     return _clients.get(owner, uri, lambda: open_client(uri))
 
 
-def close_clients(owner: str) -> None:
+def close_clients(owner: Owner) -> None:
     """Close the clients of one source in this process."""
     _clients.release(owner)
 
@@ -54,19 +54,30 @@ def shard_uri(router_uri: str, host: str) -> str:
     """
     set_name, _, hosts = host.rpartition("/")
     parsed = parse_uri(router_uri, validate=False, warn=False, normalize=False)
-    options = {name: _option_text(value) for name, value in parsed["options"].items()}
+    options = {name: _option_texts(value) for name, value in parsed["options"].items()}
     lowered = {name.lower() for name in options}
     for name in [name for name in options if name.lower() in _OF_THE_ROUTER]:
         del options[name]
     if router_uri.startswith("mongodb+srv://") and not lowered & {"tls", "ssl"}:
-        options["tls"] = "true"
+        options["tls"] = ["true"]
     if set_name:
-        options["replicaSet"] = set_name
+        options["replicaSet"] = [set_name]
     user = ""
     if parsed["username"]:
         user = quote_plus(parsed["username"])
         user += f":{quote_plus(parsed['password'])}@" if parsed["password"] is not None else "@"
-    return f"mongodb://{user}{hosts}/{parsed['database'] or ''}?{urlencode(sorted(options.items()))}"
+    query = urlencode(sorted(options.items()), doseq=True)
+    return f"mongodb://{user}{hosts}/{parsed['database'] or ''}?{query}"
+
+
+def member_uri(uri: str, host: str) -> str:
+    """Return the connection string of one member of a replica set, which is asked whatever it becomes.
+
+    >>> member_uri("mongodb://u:p@a:1,b:2/?replicaSet=rs0&readPreference=secondary", "b:2")
+    'mongodb://u:p@b:2/?directConnection=true&readPreference=secondary'
+    """
+    base, _, options = shard_uri(uri, host).partition("?")
+    return f"{base}?directConnection=true{'&' if options else ''}{options}"
 
 
 @contextmanager
@@ -81,8 +92,10 @@ def session_at(client: Client, time: int) -> Iterator[ClientSession]:
         yield session
 
 
-def _option_text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _option_texts(value: Any) -> list[str]:
+    """An option that can be repeated has several texts, in order."""
+    values = value if isinstance(value, list) else [value]
+    return [str(each).lower() if isinstance(each, bool) else str(each) for each in values]
 
 
 def raw_batches(cursor: Cursor[dict[str, Any]]) -> Iterator[bytes]:

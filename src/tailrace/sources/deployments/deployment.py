@@ -4,12 +4,11 @@ A replica set has one oplog. Of a cluster every shard has its own and is asked d
 the router is asked which shards there are.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Self, TypeVar
-from uuid import uuid4
 
 from tailrace.errors import UsageError
 from tailrace.events.cluster_time import BEGINNING, ClusterTime
@@ -22,17 +21,21 @@ from tailrace.sources.batch_boundaries import Commit, commits_of, torn_at
 from tailrace.sources.conditions import EVERYTHING, EntryCondition
 from tailrace.sources.deployments import rights
 from tailrace.sources.deployments.clients import Client, client_of, close_clients, shard_uri
+from tailrace.sources.deployments.deployment_volume import DeploymentVolume, MeasuredInterval
 from tailrace.sources.deployments.driver_errors import driver_errors, hosts_of
 from tailrace.sources.deployments.lookups import CurrentDocuments, StoredPreImages
 from tailrace.sources.deployments.members import Members
 from tailrace.sources.deployments.shard_list import ShardList
 from tailrace.sources.deployments.shard_oplog import Hello, ShardOplog, clock_time, majority_time
-from tailrace.sources.planning import cuts_by_rate, limit_by_sample
+from tailrace.sources.in_parallel import asked
+from tailrace.sources.process_cache import Owner
 from tailrace.sources.source import OplogSource, Volume
 
 T = TypeVar("T")
-_SAMPLES_PER_PART: Final = 8
-_MOST_SAMPLES: Final = 64
+_FEW_SHARDS: Final = 4
+"""A task can hold a whole batch of each, which is up to 16 MB."""
+_HELD_BYTES: Final = 64 << 20
+"""About how much a task holds of all shards before it can merge them."""
 
 
 class DeploymentSource(OplogSource):
@@ -43,7 +46,7 @@ class DeploymentSource(OplogSource):
     """
 
     def __init__(self, uri: str | Mapping[str, str]) -> None:
-        self._owner = uuid4().hex
+        self._owner = Owner()
         self._uri = uri if isinstance(uri, str) else next(iter(uri.values()))
         self._fixed: dict[str, str] = dict(uri) if isinstance(uri, Mapping) else {}
         self._is_cluster = isinstance(uri, Mapping)
@@ -147,7 +150,11 @@ class DeploymentSource(OplogSource):
             return self._oplog(shard).oldest()
         through = self._list.unknown_through
         unknown = ClusterTime(through + 1) if through else BEGINNING
-        return max(unknown, *(self._oplog(name).oldest() for name in self._present()))
+        return max(unknown, *self.oldest_of(self._present()).values())
+
+    def oldest_of(self, shards: Iterable[str]) -> dict[str, ClusterTime]:
+        names = list(shards)
+        return dict(zip(names, asked(lambda name: self._oplog(name).oldest(), names), strict=True))
 
     def promised(self) -> Promise:
         """Return the newest majority committed time of all shards, after each has reached it."""
@@ -162,7 +169,7 @@ class DeploymentSource(OplogSource):
                 break
         if newest > self._newest_promise:
             late = [name for name in self._present() if majority_time(hellos[name]) < newest]
-            reached = [self._oplog(name).reach(newest, latest["$clusterTime"]) for name in late]
+            reached = asked(lambda name: self._oplog(name).reach(newest, latest["$clusterTime"]), late)
             promise = min([newest, *reached])
             if len(hellos) > 1:
                 promise = self._whole(promise)
@@ -174,9 +181,13 @@ class DeploymentSource(OplogSource):
             return self._client(self._uri).admin.command("hello")
 
     def _hellos(self) -> dict[str, Hello]:
-        return self._asked(lambda: {shard: self._oplog(shard).hello() for shard in self._present()})
+        def ask() -> dict[str, Hello]:
+            shards = self._present()
+            return dict(zip(shards, asked(lambda name: self._oplog(name).hello(), shards), strict=True))
 
-    def _asked(self, ask: Callable[[], T]) -> T:
+        return self._again(ask)
+
+    def _again(self, ask: Callable[[], T]) -> T:
         """Ask shards; again if one cannot be reached that has another address now, or has left."""
         known = self._list.members
         try:
@@ -199,15 +210,13 @@ class DeploymentSource(OplogSource):
         return self._newest_promise
 
     def commits(self, after: int, through: int) -> list[Commit]:
-        return [
-            commit
-            for shard in self._with_entries_after(after)
-            for commit in commits_of(self._oplog(shard), after, through)
-        ]
+        intervals = self._intervals(after, through)
+        found = asked(lambda shard: commits_of(shard.oplog, shard.after, shard.through), intervals)
+        return [commit for commits in found for commit in commits]
 
     def has_diverged(self, shard: str, mark: EntryMark) -> bool:
         """See `OplogSource`; a shard that has left is not asked."""
-        return self._asked(lambda: shard in self._present() and self._oplog(shard).has_diverged(mark))
+        return self._again(lambda: shard in self._present() and self._oplog(shard).has_diverged(mark))
 
     # -- entries ------------------------------------------------------------------------------------------
 
@@ -217,7 +226,11 @@ class DeploymentSource(OplogSource):
         through = self.shard_end(shard, through)
         if self._is_routed:
             after = max(after, self._list.members[shard].joined)
-        return self._oplog(shard).entries(after, through, condition) if through > after else iter(())
+        if through <= after:
+            return iter(())
+        shards = len(self.shards())
+        batch_bytes = _HELD_BYTES // shards if shards > _FEW_SHARDS else None
+        return self._oplog(shard).entries(after, through, condition, batch_bytes)
 
     def shard_end(self, shard: str, through: int) -> int:
         left = self._list.members[shard].left if self._is_routed else None
@@ -229,15 +242,17 @@ class DeploymentSource(OplogSource):
         images = StoredPreImages(oplog.client, oplog.uri, after, through)
         where = (self._client(self._uri), self._uri) if self._is_routed else (oplog.client, oplog.uri)
         current = CurrentDocuments(*where, through)
-        return Lookups(oplog.entry, images.find, current.find)
+        return Lookups(partial(oplog.entry, through), images.find, current.find)
 
     @property
     def volume(self) -> Volume:
-        return DeploymentVolume(self)
+        return DeploymentVolume(self._intervals)
 
-    def oplogs_after(self, after: int) -> list[ShardOplog]:
-        """Return the oplogs that may have entries after a cluster time."""
-        return [self._oplog(shard) for shard in self._with_entries_after(after)]
+    def _intervals(self, after: int, through: int) -> list[MeasuredInterval]:
+        return [
+            MeasuredInterval(self._oplog(shard), after, self.shard_end(shard, through))
+            for shard in self._with_entries_after(after)
+        ]
 
     # -- connections --------------------------------------------------------------------------------------
 
@@ -249,32 +264,4 @@ class DeploymentSource(OplogSource):
 
     def _oplog(self, shard: str) -> ShardOplog:
         uri = shard_uri(self._uri, self._list.members[shard].host) if self._is_routed else self._fixed[shard]
-        return ShardOplog(self._client(uri), uri)
-
-
-class DeploymentVolume(Volume):
-    """How much was logged when is estimated from samples."""
-
-    def __init__(self, source: DeploymentSource) -> None:
-        self._source = source
-
-    def cuts(self, after: int, through: int, parts: int) -> list[int]:
-        oplogs = self._source.oplogs_after(after)
-        first = min(entry.ts for oplog in oplogs if (entry := oplog.first()))
-        samples = min(parts * _SAMPLES_PER_PART, _MOST_SAMPLES)
-        newest = [oplog.newest_up_to for oplog in oplogs]
-        return cuts_by_rate(max(after, first - 1), through, parts, samples, newest)
-
-    def limit(self, after: int, through: int, max_entries: int, max_bytes: int) -> int:
-        """See `Volume`; each shard has an equal share of the limits."""
-        oplogs = self._source.oplogs_after(after)
-        share, room = max(max_entries // len(oplogs), 1), max_bytes // len(oplogs)
-        for oplog in oplogs:
-            first_entries = partial(_sizes, oplog, through)
-            time_of = partial(oplog.time_of, after, through)
-            through = min(through, limit_by_sample(after, through, share, room, first_entries, time_of))
-        return through
-
-
-def _sizes(oplog: ShardOplog, through: int, after: int, count: int) -> Iterator[tuple[int, int]]:
-    return oplog.sizes(after, through, count)
+        return ShardOplog(self._client(uri), uri, self._owner)

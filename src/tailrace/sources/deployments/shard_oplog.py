@@ -1,12 +1,13 @@
-"""The oplog of one shard, read through PyMongo from its primary.
+"""The oplog of one shard, read through PyMongo from the member that the URI's read preference selects.
 
 Entries of an interval are read as raw batches, majority committed and at least as new as the interval's end:
-a primary that was deposed and does not know it cannot answer with a gap.
+a primary that was deposed and does not know it, or a secondary that is late, cannot answer with a gap.
+Members truncate their oplogs independently. So what belongs together is asked of one member.
 """
 
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from pymongo import ReadPreference
@@ -14,6 +15,7 @@ from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 from pymongo.errors import OperationFailure
 from pymongo.read_concern import ReadConcern
+from pymongo.read_preferences import Primary
 
 from tailrace.events.cluster_time import BEGINNING, ClusterTime, from_timestamp, to_timestamp
 from tailrace.events.entry_mark import EntryMark
@@ -22,10 +24,19 @@ from tailrace.events.oplog_start import is_first_entry
 from tailrace.events.stages.check_resumability import history_lost
 from tailrace.events.stream_release import StreamRelease
 from tailrace.sources.archives.entries import entry_time
-from tailrace.sources.conditions import EntryCondition
+from tailrace.sources.conditions import EntryCondition, times_between
 from tailrace.sources.deployments import rights
-from tailrace.sources.deployments.clients import Client, documents_of, raw_batches, session_at
+from tailrace.sources.deployments.clients import (
+    Client,
+    client_of,
+    documents_of,
+    member_uri,
+    raw_batches,
+    session_at,
+)
 from tailrace.sources.deployments.driver_errors import driver_errors
+from tailrace.sources.deployments.measures import IntervalMeasures
+from tailrace.sources.process_cache import Owner
 from tailrace.sources.raw_documents import split_documents
 
 Hello = dict[str, Any]
@@ -35,21 +46,30 @@ _REACH_MS: Final = 2000
 _ELECTION_SECONDS: Final = 15.0
 """Longer than a primary that was cut off takes to step down, which is 10 seconds by default."""
 _POLL_SECONDS: Final = 0.1
-_MOST_SKIPPED: Final = (1 << 31) - 1
+_FIRST_BATCH: Final = 16
+"""Entries of a first batch, which show how large the others may be."""
 
 
 class ShardOplog:
     """Errors of the driver are raised as those of `driver_errors`."""
 
-    def __init__(self, client: Client, uri: str) -> None:
+    def __init__(self, client: Client, uri: str, owner: Owner) -> None:
         self.client = client
         self.uri = uri
+        self._owner = owner
+
+    def selected(self) -> "ShardOplog":
+        """Return the oplog of one member that the read preference selects; of the primary, this one."""
+        if isinstance(self.client.read_preference, Primary) or "directconnection=true" in self.uri.lower():
+            return self
+        uri = member_uri(self.uri, self.hello()["me"])
+        return ShardOplog(client_of(self._owner, uri), uri, self._owner)
 
     # -- times --------------------------------------------------------------------------------------------
 
     def hello(self) -> Hello:
         with driver_errors(self.uri, rights.NONE):
-            return self.client.admin.command("hello")
+            return self.client.admin.command("hello", read_preference=self.client.read_preference)
 
     def majority_time(self) -> ClusterTime:
         return majority_time(self.hello())
@@ -100,38 +120,56 @@ class ShardOplog:
 
     # -- entries ------------------------------------------------------------------------------------------
 
-    def entries(self, after: int, through: int, condition: EntryCondition) -> Iterator[Sequence[bytes]]:
-        position = after
-        with (
-            driver_errors(self.uri, rights.OPLOG),
-            session_at(self.client, through) as session,
-        ):
-            oplog = self._oplog(majority=True)
-            query = _times(after, through) | condition.query()
-            with oplog.find_raw_batches(query, session=session) as cursor:
-                for batch in raw_batches(cursor):
+    def entries(
+        self, after: int, through: int, condition: EntryCondition, batch_bytes: int | None = None
+    ) -> Iterator[Sequence[bytes]]:
+        """Return the entries of an interval, in batches of about a size, or as large as the server's.
+
+        The last entries show how many fit into a batch.
+        """
+        member = self.selected()
+        with driver_errors(self.uri, rights.OPLOG), session_at(member.client, through) as session:
+            position = after
+            count = 0 if batch_bytes is None else _FIRST_BATCH
+            is_over = False
+            while not is_over:
+                is_over = True
+                for batch in member._batches(position, through, condition, count, session):
                     # Asked after the batch was read: what is there now was there then.
-                    if self.oldest() > position + 1:
+                    if member.oldest() > position + 1:
                         raise history_lost(position)
                     entries = split_documents(batch)
-                    if entries:
-                        position = entry_time(entries[-1])
-                        yield entries
-        if position == after and self.oldest() > after + 1:
+                    if not entries:
+                        continue
+                    position = entry_time(entries[-1])
+                    yield entries
+                    fitting = batch_bytes and max(batch_bytes * len(entries) // len(batch), 1)
+                    if fitting and not count / 4 <= fitting <= count * 4:
+                        count, is_over = fitting, False
+                        break
+        if position == after and member.oldest() > after + 1:
             raise history_lost(after)
 
-    def entry(self, ts: int, term: int) -> bytes | None:
-        """Return the entry at exactly this position; None if the oplog does not have it."""
-        with driver_errors(self.uri, rights.OPLOG):
-            found = self._oplog().find_raw_batches({"ts": to_timestamp(ts)}, limit=1)
-            for raw in documents_of(found):
+    def _batches(
+        self, after: int, through: int, condition: EntryCondition, count: int, session: ClientSession
+    ) -> Iterator[bytes]:
+        query = times_between(after, through) | condition.query()
+        oplog = self._oplog(majority=True)
+        with oplog.find_raw_batches(query, session=session, batch_size=count) as cursor:
+            yield from raw_batches(cursor)
+
+    def entry(self, through: int, ts: int, term: int) -> bytes | None:
+        """Return the entry at exactly this position, up to a promised time; None if it is not there."""
+        with driver_errors(self.uri, rights.OPLOG), session_at(self.client, through) as session:
+            oplog = self._oplog(majority=True)
+            for raw in documents_of(oplog.find_raw_batches(_at(ts), limit=1, session=session)):
                 return raw if parse_entry(raw).term == term else None
         return None
 
     def has_diverged(self, mark: EntryMark) -> bool:
         """Return whether the entry of a mark is gone although the oplog goes back to its time.
 
-        The primary may have been deposed, or not have caught up. So it has time to reach that of the entry.
+        The member may have been deposed, or not have caught up. So it has time to reach that of the entry.
         """
         if self._mark_at(mark.time) == mark:
             return False
@@ -140,59 +178,44 @@ class ShardOplog:
             if time.monotonic() > deadline:
                 return True
             time.sleep(_POLL_SECONDS)
-        with session_at(self.client, mark.time) as session:
-            return self._mark_at(mark.time, session) != mark and self.oldest() <= mark.time
+        member = self.selected()
+        with session_at(member.client, mark.time) as session:
+            return member._mark_at(mark.time, session) != mark and member.oldest() <= mark.time
 
     def _mark_at(self, ts: int, session: ClientSession | None = None) -> EntryMark | None:
         with driver_errors(self.uri, rights.OPLOG):
             oplog = self._oplog(majority=session is not None)
-            query = {"ts": to_timestamp(ts)}
-            for raw in documents_of(oplog.find_raw_batches(query, limit=1, session=session)):
+            for raw in documents_of(oplog.find_raw_batches(_at(ts), limit=1, session=session)):
                 return EntryMark.of(raw)
-        return None
-
-    # -- measures -----------------------------------------------------------------------------------------
-
-    def newest_up_to(self, limit: int) -> int | None:
-        """Return the time of the newest entry up to a cluster time."""
-        with driver_errors(self.uri, rights.OPLOG):
-            found = self._oplog().find_one(
-                {"ts": {"$lte": to_timestamp(limit)}}, {"ts": 1}, sort=[("$natural", -1)]
-            )
-        return None if found is None else from_timestamp(found["ts"])
-
-    def sizes(self, after: int, through: int, count: int) -> Iterator[tuple[int, int]]:
-        """Return times and sizes of the first ``count`` entries of an interval."""
-        with driver_errors(self.uri, rights.OPLOG):
-            for raw in documents_of(self._oplog().find_raw_batches(_times(after, through), limit=count)):
-                yield entry_time(raw), len(raw)
-
-    def time_of(self, after: int, through: int, number: int) -> int | None:
-        """Return the time of the n-th entry of an interval, from 0; None if there are fewer."""
-        if number > _MOST_SKIPPED:
-            return None
-        with driver_errors(self.uri, rights.OPLOG):
-            found = self._oplog().find(_times(after, through), {"ts": 1}).sort("$natural", 1)
-            for entry in found.skip(number).limit(1):
-                return from_timestamp(entry["ts"])
         return None
 
     # -- queries ------------------------------------------------------------------------------------------
 
-    def find_entries(self, query: dict[str, Any], fields: dict[str, Any]) -> Iterable[dict[str, Any]]:
+    @contextmanager
+    def measured(self, after: int, through: int) -> Iterator[IntervalMeasures]:
+        """Measure an interval that was promised, as one member has it."""
+        member = self.selected()
+        with session_at(member.client, through) as session:
+            yield IntervalMeasures(member._oplog(majority=True), member.uri, session, after, through)
+
+    def find_entries(
+        self, query: dict[str, Any], fields: dict[str, Any], through: int | None = None
+    ) -> Iterable[dict[str, Any]]:
         with driver_errors(self.uri, rights.OPLOG):
-            return list(self._oplog().find(query, fields))
+            if through is None:
+                oplog = self._oplog().with_options(read_preference=ReadPreference.PRIMARY)
+                return list(oplog.find(query, fields))
+            with session_at(self.client, through) as session:
+                return list(self._oplog(majority=True).find(query, fields, session=session))
 
     def find_sessions(self, query: dict[str, Any]) -> Iterable[dict[str, Any]]:
+        config = self.client.get_database("config", read_preference=ReadPreference.PRIMARY)
         with driver_errors(self.uri, rights.TRANSACTIONS):
-            return list(self.client.config.transactions.find(query))
+            return list(config.transactions.find(query))
 
     def _oplog(self, *, majority: bool = False) -> Collection[dict[str, Any]]:
-        return self.client.local.get_collection(
-            "oplog.rs",
-            read_preference=ReadPreference.PRIMARY,
-            read_concern=ReadConcern("majority") if majority else None,
-        )
+        concern = ReadConcern("majority") if majority else None
+        return self.client.local.get_collection("oplog.rs", read_concern=concern)
 
 
 def majority_time(hello: Mapping[str, Any]) -> ClusterTime:
@@ -205,5 +228,5 @@ def clock_time(hello: Mapping[str, Any]) -> ClusterTime:
     return from_timestamp(hello["$clusterTime"]["clusterTime"])
 
 
-def _times(after: int, through: int) -> dict[str, Any]:
-    return {"ts": {"$gt": to_timestamp(after), "$lte": to_timestamp(through)}}
+def _at(ts: int) -> dict[str, Any]:
+    return {"ts": to_timestamp(ts)}
