@@ -6,15 +6,18 @@ from itertools import islice
 from typing import Any
 
 import bson
+import numpy as np
 import pyarrow as pa
 import pytest
 from bson import Binary, DatetimeMS, Int64, ObjectId, Timestamp
 
+from tailrace.errors import HistoryError
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.event_token import resume_token
 from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.parts import DeploymentPart
 from tailrace.lake.bulk.rows import BulkRows, EventsOf
+from tailrace.lake.bulk.splicing import Group, Slices, spliced
 from tailrace.lake.deferred_entries import events_or_deferred
 from tailrace.lake.rows import RowBuilder
 from tests.support.history import History
@@ -237,3 +240,11 @@ def test_pre_images_are_looked_up_for_updates_and_deletes() -> None:
         None,
     ]
     assert lookups == [("a", bytes(range(16)), 1_700_000_000 << 32 | number, 0) for number in (2, 3, 4, 5)]
+
+
+def test_a_column_of_more_than_two_gigabytes_is_refused() -> None:
+    """Before any of its bytes are copied."""
+    lengths = np.full(3, 1 << 30)
+    group = Group(np.arange(3), [Slices(np.zeros(64, np.uint8), np.zeros(3, np.int64), lengths)])
+    with pytest.raises(HistoryError, match="3221225472 bytes in one column"):
+        spliced(3, [group], pa.binary())

@@ -13,11 +13,15 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tailrace.errors import HistoryError
+
 Bytes: TypeAlias = npt.NDArray[np.uint8]
 Positions: TypeAlias = npt.NDArray[np.int64]
 
 PADDING: Final = 64
 """zero bytes after a buffer, so that a fixed-size item may be read at any of its bytes"""
+_MOST_BYTES: Final = (1 << 31) - 1
+"""offsets of a column have 32 bits, and larger ones would be wrong without notice"""
 _LONG: Final = 1 << 13
 """slices from this size on are copied one by one"""
 
@@ -117,6 +121,11 @@ def spliced(count: int, groups: Sequence[Group], kind: pa.DataType) -> pa.Array:
         lengths[group.rows] = group.lengths()
     offsets = np.zeros(count + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
+    if offsets[-1] > _MOST_BYTES:
+        raise HistoryError(
+            f"the events of one slice of time have {offsets[-1]} bytes in one column, which has room for "
+            f"{_MOST_BYTES}; a transaction may be too large, or a source may have too many shards"
+        )
     target = np.empty(int(offsets[-1]) + PADDING, np.uint8)
     for group in groups:
         position = offsets[group.rows]

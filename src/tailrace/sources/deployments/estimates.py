@@ -23,6 +23,7 @@ _SAMPLED_FIRST: Final = 16
 _SAMPLED_THEN: Final = 484
 _SAMPLED_BYTES: Final = 1 << 20
 """After this many entries or bytes the others are assumed to be like them."""
+_FEW_SHARDS: Final = 8
 _PRECISION: Final = 8
 """A count is at most one in this many too large."""
 _SHARE: Final = 4
@@ -184,8 +185,8 @@ def limit_by_sample(
     """Limit an interval of one shard by the size that its first entries have.
 
     ``first_entries`` returns times and sizes of the first entries after a time, up to a number; ``limit_of``
-    the last time up to which there are no more than that many. The more shards there are, the fewer entries
-    are read of each.
+    the last time up to which there are no more than that many. If there are many shards, fewer entries are
+    read of each.
 
     >>> times = range(10, 1010)
     >>> first = lambda after, count: [(time, 100) for time in times if time > after][:count]
@@ -195,8 +196,8 @@ def limit_by_sample(
     """
     count = size = 0
     position = after
-    # Few at first: entries may be large, and the tasks read these again.
-    for wanted in (_SAMPLED_FIRST, _SAMPLED_THEN // max(shards // 8, 1)):
+    # Few at first: entries may be large, and a server reads all of their bytes.
+    for wanted in (_SAMPLED_FIRST, _SAMPLED_THEN)[: 1 if shards > _FEW_SHARDS else 2]:
         before = count
         for position, length in first_entries(position, wanted):  # noqa: B020
             size += length

@@ -7,10 +7,8 @@ from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 
 from tailrace.events.cluster_time import from_timestamp
-from tailrace.sources.archives.entries import entry_time
 from tailrace.sources.conditions import times_between
 from tailrace.sources.deployments import rights
-from tailrace.sources.deployments.clients import documents_of
 from tailrace.sources.deployments.driver_errors import driver_errors
 from tailrace.sources.deployments.estimates import Density, limit_by_rate
 
@@ -36,10 +34,10 @@ class IntervalMeasures:
 
     def sizes(self, after: int, count: int) -> Iterator[tuple[int, int]]:
         """Return times and sizes of the first ``count`` entries after a time."""
-        query = times_between(after, self._through)
+        query, fields = times_between(after, self._through), {"ts": 1, "size": {"$bsonSize": "$$ROOT"}}
         with driver_errors(self._uri, rights.OPLOG):
-            for raw in documents_of(self._oplog.find_raw_batches(query, limit=count, session=self._session)):
-                yield entry_time(raw), len(raw)
+            for entry in self._oplog.find(query, fields, limit=count, session=self._session):
+                yield from_timestamp(entry["ts"]), entry["size"]
 
     def limit_of(self, count: int) -> int:
         """Return the last time up to which there are no more entries than this; of a large number, about."""
