@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -221,3 +222,33 @@ def test_may_match_is_false_without_the_needles() -> None:
     assert not matcher.may_match(documents.encode({"op": "cc", "o": {"time": 1}}))
     assert not matcher.may_match(documents.encode({"op": "c", "o": {"date": 1}}))
     assert compile_match({"a": "c"}, collation=Collation.parse({"locale": "en"})).may_match(b"")
+
+
+@pytest.mark.parametrize(
+    ("condition", "value"),
+    [
+        (7, Int64(7)), (7, 7.0), (7.0, 7), (7, Decimal128("7.00")), (0, -0.0), (-0.0, Int64(0)),
+        (7, [1, 7.0]), (Int64(1 << 53), float(1 << 53)), (True, [True]), (DatetimeMS(5), [DatetimeMS(5)]),
+        ("x", ["y", "x"]), ("x", Symbol("x")), (float("inf"), Decimal128("Infinity")),
+        (float("nan"), float("nan")),
+        (None, None), ({"$in": [None, 7]}, None), ({"$in": [7, "x"]}, 7.0), ({"$in": [True, 7]}, True),
+    ],
+)  # fmt: skip
+def test_values_that_are_equal_in_other_bytes_may_match(condition: object, value: object) -> None:
+    for path, document in (
+        ("a", {"a": value}),
+        ("a.b", {"a": [{"c": 1}, {"b": value}]}),
+        ("a.0", {"a": [value]}),
+    ):
+        matcher = compile_match({path: condition})
+        if matcher(document):
+            assert matcher.may_match(documents.encode(document))
+    assert compile_match({"a": condition})({"a": value})
+
+
+def test_a_missing_field_may_match_null_and_not_a_number() -> None:
+    assert compile_match({"a": None}).may_match(documents.encode({"b": 1}))
+    assert compile_match({"a": {"$in": [None, 1]}}).may_match(documents.encode({"b": 1}))
+    assert compile_match({"$or": [{"a": 1}, {"b": {"$gt": 0}}]}).may_match(documents.encode({"b": 1}))
+    assert not compile_match({"a": 1}).may_match(documents.encode({"b": 1, "xa": 1}))
+    assert not compile_match({"$or": [{"a": 1}, {"b": 2.0}]}).may_match(documents.encode({"a": 2, "b": 1}))

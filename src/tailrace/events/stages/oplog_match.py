@@ -23,6 +23,7 @@ from tailrace.events.stages.visibility import Visibility, applied_by_user, takes
 EntryPredicate: TypeAlias = Callable[[OplogEntry], bool]
 
 _NOTHING_PUSHED: Final = PushedMatch()
+_DOCUMENT_CHANGES: Final = frozenset("iud")
 
 
 class EntryFilter:
@@ -39,8 +40,9 @@ class EntryFilter:
             return self._by_head[head]
         except KeyError:
             decision = self.scope.sees_head(head)
-            if decision and self._pushed.operation is not None:
-                decision = None
+            pushed = self._pushed.operation
+            if decision and pushed is not None:
+                decision = pushed.of_head(head) if head.op in _DOCUMENT_CHANGES else None
             return remember(self._by_head, head, decision)
 
     def sees(self, entry: OplogEntry) -> bool:

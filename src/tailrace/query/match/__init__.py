@@ -31,7 +31,7 @@ from typing import Any
 
 from tailrace.query.dialect import CURRENT_DIALECT, Dialect
 from tailrace.query.expressions.scope import Collating
-from tailrace.query.match.needles import needles_of
+from tailrace.query.match.needles import Needles, needles_of
 from tailrace.query.match.nodes import ArrayPosition, Document, Node
 from tailrace.query.match.operators import FIELD_OPERATORS, TOP_OPERATORS
 from tailrace.query.match.scope import FilterScope
@@ -44,8 +44,8 @@ class Matcher:
 
     __slots__ = ("_matches", "_needles", "_node")
 
-    def __init__(self, node: Node, needles: tuple[bytes, ...] = ()) -> None:
-        """``needles`` are byte strings that every matching document contains."""
+    def __init__(self, node: Node, needles: tuple[Needles, ...] = ()) -> None:
+        """Of each of ``needles``, every matching document contains at least one."""
         self._node = node
         self._matches = node.matches
         self._needles = needles
@@ -55,7 +55,13 @@ class Matcher:
 
     def may_match(self, raw: bytes) -> bool:
         """Whether an undecoded document can match: False only if it certainly does not."""
-        return not self._needles or all(needle in raw for needle in self._needles)
+        for needles in self._needles:
+            for needle in needles:
+                if needle in raw:
+                    break
+            else:
+                return False
+        return True
 
     def array_position(self, document: Document) -> int | None:
         """The index that the positional operator ``$`` of an update refers to.

@@ -16,8 +16,7 @@ from typing import Any, Final
 
 from bson import Regex
 
-from tailrace.bson.documents import decode
-from tailrace.events.oplog_entry import OplogEntry
+from tailrace.events.stages.rewrites.entry_test import EntryTest
 from tailrace.query.match import compile_match
 
 _EXISTS: Final = {"$exists": True}
@@ -62,9 +61,9 @@ class Rewrite:
 class PushedMatch:
     """The three forms as predicates, and the first as a document for explain and for remote scans."""
 
-    operation: Callable[[OplogEntry], bool] | None = None
-    transaction: Callable[[OplogEntry], bool] | None = None
-    inner: Callable[[OplogEntry], bool] | None = None
+    operation: EntryTest | None = None
+    transaction: EntryTest | None = None
+    inner: EntryTest | None = None
     document: dict[str, Any] | None = None
     ops: frozenset[str] | None = None
     """The `op` codes of document changes that can pass; None if all can."""
@@ -80,28 +79,16 @@ def push_down(user_filter: Mapping[str, Any]) -> PushedMatch:
     transaction = _Rewriter(lambda head: head in _FROM_COMMITTING_ENTRY, outer=True).rewrite(user_filter)
     inner = _Rewriter(lambda head: head not in _NOT_INSIDE).rewrite(user_filter)
     return PushedMatch(
-        operation=_predicate(operation),
-        transaction=_predicate(transaction),
-        inner=_predicate(inner),
+        operation=_test(operation),
+        transaction=_test(transaction),
+        inner=_test(inner),
         document=None if operation is None else operation.filter,
         ops=None if inner is None else _possible_ops(inner.filter),
     )
 
 
-def _predicate(rewrite: Rewrite | None) -> Callable[[OplogEntry], bool] | None:
-    if rewrite is None:
-        return None
-    matches = compile_match(rewrite.filter)
-    ops = _possible_ops(rewrite.filter)
-
-    def passes(entry: OplogEntry) -> bool:
-        if entry.head.holds_views:  # these become other types of events than their entries suggest
-            return True
-        if ops is not None and entry.head.op not in ops:
-            return False
-        return matches(decode(entry.raw))
-
-    return passes
+def _test(rewrite: Rewrite | None) -> EntryTest | None:
+    return None if rewrite is None else EntryTest(rewrite.filter)
 
 
 def _possible_ops(rewritten: Mapping[str, Any]) -> frozenset[str] | None:
