@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.cli.output import print_line
+from tailrace.cli.sources.folders import history_folder, local_folder
 from tailrace.errors import UsageError
 from tailrace.events.cluster_time import in_words
 from tailrace.mongod.server.admin.data_directory import CONFIG_SERVER, DataDirectory
@@ -25,11 +26,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "directory",
         metavar="DIRECTORY",
-        type=Path,
+        type=local_folder,
         help="a data directory of `tailrace serve`, with its history if there is one, or a history",
     )
     parser.add_argument(
-        "--history", metavar="DIR", type=Path, help="the history; default: the folder history in DIRECTORY"
+        "--history",
+        metavar="DIR",
+        type=history_folder,
+        help="the history; default: the folder history in DIRECTORY",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 

@@ -15,6 +15,7 @@ from tailrace.cli.json_arguments import named_argument, paths_by_name, release_a
 from tailrace.cli.spark_needs import require_spark
 from tailrace.errors import PipelineError, SourceUnavailableError, UsageError
 from tailrace.log_lines import fields, logging_to
+from tailrace.places import local_path
 from tailrace.sources.deployments.connection_string import is_uri
 
 if TYPE_CHECKING:  # imported when needed: Spark's packages may not be installed
@@ -101,7 +102,7 @@ def _source(arguments: argparse.Namespace) -> "OplogSource":
     from tailrace.sources.archives.files import FilesSource
 
     if arguments.source:
-        shards = {"": list(arguments.source)}
+        shards = {"": [local_path(path, "an archived oplog") for path in arguments.source]}
     else:
         shards = paths_by_name("--shard", arguments.shard, "NAME=PATH")
     images: dict[str | None, list[str]] = {}

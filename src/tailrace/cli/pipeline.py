@@ -8,11 +8,11 @@
 
 import argparse
 import re
-from pathlib import Path
 from typing import Final
 
 from tailrace.cli.private_files import private_files
 from tailrace.cli.sources.connection import add_connection_arguments, connection_string
+from tailrace.cli.sources.folders import history_folder
 from tailrace.errors import UsageError
 from tailrace.log_lines import LEVELS
 from tailrace.sources.deployments.connection_string import is_uri
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--history",
-        type=Path,
+        type=history_folder,
         required=True,
         metavar="DIR",
         help="the folder of the Delta table; created if missing",

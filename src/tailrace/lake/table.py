@@ -35,6 +35,7 @@ from tailrace.lake.delta_log import (
 )
 from tailrace.lake.positions import BEGINS, THROUGH, position_transactions, read_mark, read_position
 from tailrace.lake.schema import FORMAT, REPEATED, SCHEMA, STREAM_COLUMNS, TIME_COLUMNS, time_of, times_of
+from tailrace.places import history_place
 
 _CONFIGURATION: Final = {
     "delta.checkpointInterval": "100",
@@ -58,12 +59,13 @@ class HistoryTable:
 
     @classmethod
     def exists(cls, path: str | Path) -> bool:
-        return is_table(Path(path))
+        return is_table(Path(history_place(path)))
 
     @classmethod
     def open(cls, path: str | Path) -> "HistoryTable":
         """Open a history; raise `HistoryError` if there is none, or the folder contains something else."""
-        return cls(Path(path), DeltaLog(Path(path)))
+        folder = Path(history_place(path))
+        return cls(folder, DeltaLog(folder))
 
     @classmethod
     def create(
@@ -73,7 +75,8 @@ class HistoryTable:
 
         ``release`` is that of the deployment. Streams of the history imitate it if a reader names no other.
         """
-        Path(path).mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = Path(history_place(path))
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
         names_and_versions = position_transactions(THROUGH, begins) + position_transactions(BEGINS, begins)
         start = [Transaction(name, version) for name, version in names_and_versions]
         try:

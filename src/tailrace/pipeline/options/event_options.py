@@ -24,6 +24,7 @@ from tailrace.pipeline.options.option_values import PASSWORD_FILE, OptionValues
 from tailrace.pipeline.rows.schema import Documents, FaultMode, Output, RowLayout
 from tailrace.pipeline.streams.open_source import SourceOptions
 from tailrace.pipeline.streams.stream_spec import StreamSpec
+from tailrace.places import history_place, local_path
 from tailrace.sources.deployments.connection_string import is_uri
 
 _PREFIXES: Final = ("spark.mongodb.read.", "spark.mongodb.", "read.")
@@ -153,14 +154,16 @@ def _source(values: OptionValues) -> SourceOptions:
     )
     text = values.text(name) or ""
     uri = values.uri(text) if name == "uri" else None
-    history = text if name == "history" else None
+    history = history_place(text) if name == "history" else None
     oplogs: dict[str, tuple[str, ...]] | None = None
     if name == "path" and is_uri(text):
         uri = values.uri(text)
-    elif name == "path" and os.path.isdir(os.path.join(text, "_delta_log")):
-        history = text
     elif name == "path":
-        oplogs = {"": (text,)}
+        path = local_path(text, "a history or an archived oplog")
+        if os.path.isdir(os.path.join(path, "_delta_log")):
+            history = path
+        else:
+            oplogs = {"": (path,)}
     elif name in ("oplog", "oplogs"):
         oplogs = {"": values.paths(name)} if name == "oplog" else values.paths_by_key(name)
     images = values.paths_by_key("preImages") if "preImages" in values else None
