@@ -15,6 +15,7 @@ from tailrace.errors import (
     CommandError,
     PipelineError,
     SourceUnavailableError,
+    StoreUnavailableError,
     TailraceError,
     UsageError,
 )
@@ -123,7 +124,7 @@ def failure_of(error: BaseException) -> Failure:
         first = next((line for line in lines if line), type(error).__name__)
         return Failure(f"the query ended: {first}", is_retryable=True)
     command_error = reported.command_error()
-    is_away = issubclass(reported.kind, SourceUnavailableError) or (
+    is_away = issubclass(reported.kind, SourceUnavailableError | StoreUnavailableError) or (
         command_error is not None and command_error.code in _PASSING_CODES
     )
     is_users = not is_away and issubclass(reported.kind, UsageError | AccessError)

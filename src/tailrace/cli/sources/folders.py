@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
-from tailrace.places import history_place, local_path
+from tailrace.places import history_place, is_object_store, local_path
 
 
-def history_folder(text: str) -> Path:
-    """The argument of --history."""
-    return Path(history_place(text))
+def history_argument(text: str) -> str:
+    """The argument of --history: an absolute path, or the URL of an object store."""
+    place = history_place(text)
+    return place if is_object_store(place) else str(Path(place).absolute())
 
 
 def local_folder(text: str) -> Path:

@@ -16,6 +16,7 @@ from tailrace.sources.deployments.connection_string import ConnectionString
 
 E = TypeVar("E", bound=Enum)
 PASSWORD_FILE: Final = "passwordFile"
+STORE_FILE: Final = "storeFile"
 
 
 class OptionValues:
