@@ -127,10 +127,13 @@ class HistoryLog(EventLog):
             async with asyncio.timeout(CALM_SECONDS):
                 await self._is_wanted.wait()
 
-    async def check(self) -> None:
-        """Read what was committed since the last check, and wake the streams that see it."""
+    async def check(self, *, at_once: bool = False) -> None:
+        """Read what was committed since the last check, and wake the streams that see it.
+
+        An object store is not asked more often than it should be, unless ``at_once`` demands it.
+        """
         async with self._checking:
-            if not self._is_worth_a_look():
+            if not (at_once or self._is_worth_a_look()):
                 return
             # Now and then in any case: after the log was compacted, the next file never appears.
             loop = asyncio.get_running_loop()

@@ -86,7 +86,8 @@ class ObjectStore(LogStore):
             ) from None
         except BaseError as error:
             raise StoreUnavailableError(
-                f"the object store of {self.place} does not answer: {_in_short(error)}"
+                f"the object store of {self.place} does not answer: {_in_short(error)}; check its address "
+                "and the credentials; docs/object-stores.md lists them"
             ) from None
 
     def prepare(self) -> None:
@@ -169,5 +170,6 @@ def _stored(found: Any) -> StoredFile:
 
 
 def _in_short(error: Exception) -> str:
-    """The first line of an error, without the addresses and headers after it."""
-    return str(error).strip().partition("\n")[0].partition(": Error performing")[0][:200]
+    """What went wrong, without the addresses of requests, which may contain signatures."""
+    last = str(error).strip().rpartition(" - ")[2].partition("\n")[0]
+    return last.partition(" for url")[0].partition("http://")[0].partition("https://")[0].strip(" :(")[:200]

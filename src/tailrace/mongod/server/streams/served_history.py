@@ -72,7 +72,7 @@ class ServedHistory:
 
     async def look(self) -> None:
         """Read what was committed to the history since the last call."""
-        await self._log.check()
+        await self._log.check(at_once=True)
 
     @property
     def through(self) -> int:
