@@ -36,7 +36,8 @@ def require_namespaces() -> None:
 class StandaloneCluster:
     """A master and its workers; processes of their own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, environment: Mapping[str, str] | None = None) -> None:
+        """``environment`` are further variables of the workers."""
         self._folder = folder
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
@@ -45,7 +46,7 @@ class StandaloneCluster:
         use_java()
         self._environment = {
             name: value for name, value in os.environ.items() if not name.startswith(("AWS_", "TAILRACE_"))
-        } | {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
+        } | {"SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, **(environment or {})}
         self._logs: list[Path] = []
         self._master = self._start(
             "master",
@@ -91,9 +92,11 @@ class StandaloneCluster:
 
 
 @contextmanager
-def standalone_cluster(folder: Path) -> Iterator[StandaloneCluster]:
+def standalone_cluster(
+    folder: Path, environment: Mapping[str, str] | None = None
+) -> Iterator[StandaloneCluster]:
     require_namespaces()
-    cluster = StandaloneCluster(folder)
+    cluster = StandaloneCluster(folder, environment)
     try:
         yield cluster
         assert SECRET not in cluster.shown()
