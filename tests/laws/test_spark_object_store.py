@@ -96,10 +96,10 @@ def test_nothing_is_lost_or_doubled_by_kills(
             wait_until(lambda: HistoryTable.exists(place))
             assert holds(place, newest_time(client))
             # The store executes requests and loses the answers, then refuses everything for a while.
-            objects.fail("lost", "PUT", "", 3)
+            objects.fail("lost", "PUT", "/", 3)
             write(client, 1000)
             assert holds(place, newest_time(client))
-            objects.fail("refused", "PUT", "", 40)
+            objects.fail("refused", "PUT", "/", 40)
             write(client, 2000)
             assert holds(place, newest_time(client))
             cluster.kill_worker(0)
