@@ -20,7 +20,6 @@ def main(master: str, source: str, history: str, *options: str) -> None:
         "spark.cores.max": "1" if "half" in options else "2",
         "spark.executor.cores": "1",
     }
-    conf |= dict(option.split("=", 1) for option in options if option.startswith("spark."))
     settings = PipelineSettings(history, interval=interval, max_entries=400, small_entries=40)
     job = HistoryJob(DeploymentSource(source), settings)
     spark = build_session(master, "tailrace test", conf)
