@@ -11,6 +11,7 @@ import pytest
 
 from tailrace.pipeline.java import missing_java
 from tests.cli.console import Here
+from tests.support.object_store import ObjectStoreServer, object_store_server
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -56,6 +57,15 @@ def pytest_sessionfinish() -> None:
 @pytest.fixture
 def here(capsysbinary: pytest.CaptureFixture[bytes]) -> Here:
     return Here(capsysbinary)
+
+
+@pytest.fixture(scope="session")
+def objects() -> Iterator[ObjectStoreServer]:
+    """An S3 on the loopback address, which processes find by their environment."""
+    with object_store_server() as server, pytest.MonkeyPatch.context() as patch:
+        for name, value in server.environment().items():
+            patch.setenv(name, value)
+        yield server
 
 
 @pytest.fixture(scope="session")

@@ -32,7 +32,7 @@ CODE = re.compile(r"`([^`\n]+)`")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"[\w./]+\.(?:py|md|svg|toml|txt)")
 IDENTIFIER = re.compile(r"[A-Za-z_][\w.]*")
-OPTIONS_OF_OTHERS = {"--pipe", "--archives", "--conf", "--eval"}
+OPTIONS_OF_OTHERS = {"--pipe", "--archives", "--conf", "--eval", "--py-files"}
 """Options of `mongosh` and `spark-submit` that the pages name."""
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)

@@ -113,6 +113,10 @@ class HistoryError(UsageError):
     """A history that is missing, belongs to another deployment, or does not continue where it should."""
 
 
+class StoreUnavailableError(HistoryError):
+    """The object store of a history does not answer; it may be back in a second."""
+
+
 class PortError(UsageError):
     """An address that cannot be listened on: another program uses it, or the system refuses it."""
 

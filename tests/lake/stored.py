@@ -50,7 +50,7 @@ def fill(table: HistoryTable, events: Sequence[ChangeEvent], pieces: int = 1) ->
         if end <= start:
             continue
         name = f"piece-{events[start].entry.ts:016x}"
-        files = write_files(table.path, [builder.batch(events[start:end])], name=name, row_group_rows=50)
+        files = write_files(table.place, [builder.batch(events[start:end])], name=name, row_group_rows=50)
         assert commit(table, files, after=table.through, through=events[end - 1].entry.ts)
         start = end
 

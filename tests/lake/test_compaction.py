@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from tailrace.lake.commit import commit
 from tailrace.lake.compaction import candidates, compact
 from tailrace.lake.data_file import AddedFile
 from tailrace.lake.deferred_entries import is_deferred
+from tailrace.lake.delta_log import delta_table
 from tailrace.lake.retention import retain
 from tailrace.lake.rows import RowBuilder
 from tailrace.lake.schema import CANONICAL
@@ -69,7 +71,7 @@ def test_the_files_that_are_merged() -> None:
 
 
 def test_compaction_changes_no_row(table: HistoryTable, events: list[ChangeEvent]) -> None:
-    reader = HistoryTable.open(table.path)
+    reader = HistoryTable.open(table.place)
     reading = reader.read(0)
     first = next(reading)
     before = (table.rows, table.through, table.begins)
@@ -83,7 +85,7 @@ def test_compaction_changes_no_row(table: HistoryTable, events: list[ChangeEvent
     assert vacuum(table, grace_seconds=-1) == 20
     rest = [raw for batch in (first, *reading) for raw in whole_events(batch)]
     assert rest == expected(events)
-    assert len(read_back(list(HistoryTable.open(table.path).read(0)))) == len(events)
+    assert len(read_back(list(HistoryTable.open(table.place).read(0)))) == len(events)
 
 
 def test_a_pipeline_continues_while_files_are_merged(tmp_path: Path, events: list[ChangeEvent]) -> None:
@@ -109,7 +111,7 @@ def test_the_oldest_files_are_removed_by_size(table: HistoryTable, events: list[
     assert table.begins < kept[0].first_time
     assert table.through == events[-1].entry.ts
     assert shown(table) == expected([event for event in events if event.entry.ts > table.begins])
-    reopened = HistoryTable.open(table.path)
+    reopened = HistoryTable.open(table.place)
     assert (reopened.begins, list(reopened.files)) == (table.begins, kept)
 
 
@@ -130,49 +132,62 @@ def test_vacuum_does_not_delete_files_that_are_not_committed_yet(
     assert later == []
     orphan = write_files(tmp_path, [RowBuilder().batch(events[:9])], name="orphan")[0]
     fresh = new_table(tmp_path / "fresh")
-    waiting = write_files(fresh.path, [RowBuilder().batch(events)], name="waiting")
-    for path in (*tmp_path.glob("*.parquet"), *fresh.path.glob("*.parquet")):
+    waiting = write_files(fresh.place, [RowBuilder().batch(events)], name="waiting")
+    for path in (*tmp_path.glob("*.parquet"), *Path(fresh.place).glob("*.parquet")):
         os.utime(path, (0, 0))
     assert vacuum(fresh) == 0
     assert commit(fresh, waiting, after=0, through=events[-1].entry.ts)
     assert vacuum(fresh) == 0
-    assert vacuum(table) == 20
+    # Of the files that were removed the log has the moment, whatever their own times are.
+    assert vacuum(table) == 1
     assert not (tmp_path / orphan.path).exists()
+    assert vacuum(table, now=time.time() + 3601) == 19
 
 
 def test_a_missing_file_is_reported(table: HistoryTable) -> None:
-    (table.path / table.files[4].path).unlink()
+    (Path(table.place) / table.files[4].path).unlink()
     with pytest.raises(HistoryError, match="is gone"):
         list(table.read(0))
 
 
 def test_files_are_deleted_after_their_grace_period(table: HistoryTable) -> None:
-    moment = 2_000_000_000
-    abandoned = [table.path / ".one.tmp", table.path / ".two.tmp"]
-    others = [table.path / "one.tmp", table.path / ".one.other"]
+    folder = Path(table.place)
+    before = time.time()
+    writer = HistoryTable.open(folder)
+    assert compact(writer, min_files=3) == 20
+    after = time.time()
+    abandoned = [folder / ".one.tmp", folder / ".two.tmp"]
+    others = [folder / "one.tmp", folder / ".one.other"]
     for number, path in enumerate([*abandoned, *others]):
         path.write_bytes(b"")
-        os.utime(path, (moment, moment + number))
-    damaged = table.path / "damaged.parquet"
+        os.utime(path, (after, after + number))
+    damaged = folder / "damaged.parquet"
     damaged.write_bytes(b"not a file of Parquet")
-    os.utime(damaged, (moment - 10**8, moment - 10**8))
-    writer = HistoryTable.open(table.path)
-    assert compact(writer, min_files=3) == 20
-    for path in table.path.glob("*.parquet"):
-        if path not in (damaged, table.path / writer.files[0].path):
-            os.utime(path, (moment, moment))
-    # Of temporary files, those go that are older than a day; of others, those that the table has no longer.
-    assert vacuum(table, now=moment + 3600, grace_seconds=3600) == 0
-    assert vacuum(table, now=moment + 3601, grace_seconds=3600) == 20
-    assert vacuum(table, now=moment + 86_400) == 0
-    assert vacuum(table, now=moment + 86_401) == 1
-    assert vacuum(table, now=moment + 10**6) == 1
+    os.utime(damaged, (0, 0))
+    for file in writer.removals:
+        os.utime(folder / file, (0, 0))
+    # Of temporary files, those go that are older than a day; of others, those that were removed an hour ago.
+    assert vacuum(table, now=before + 3599, grace_seconds=3600) == 0
+    assert vacuum(table, now=after + 3601, grace_seconds=3600) == 20
+    assert vacuum(table, now=after + 86_399) == 0
+    assert vacuum(table, now=after + 86_400.5) == 1
+    assert vacuum(table, now=after + 10**6) == 1
     assert [path.exists() for path in [*abandoned, *others, damaged]] == [False, False, True, True, True]
+
+
+def test_the_grace_period_outlives_a_checkpoint_of_the_log(table: HistoryTable) -> None:
+    assert compact(table, min_files=3) == 20
+    delta_table(table.store).create_checkpoint()
+    removals = HistoryTable.open(table.place).removals
+    assert len(removals) == 20
+    assert all(abs(time.time() - moment / 1000) < 300 for moment in removals.values())
+    assert vacuum(table) == 0
+    assert vacuum(table, now=time.time() + 3601) == 20
 
 
 def test_only_removed_rows_are_changes_for_readers_of_the_table(table: HistoryTable) -> None:
     def last_commit() -> list[dict[str, Any]]:
-        text = (table.path / "_delta_log" / f"{table.version:020d}.json").read_text()
+        text = (Path(table.place) / "_delta_log" / f"{table.version:020d}.json").read_text()
         actions = [json.loads(line) for line in text.splitlines()]
         return [action[name] for action in actions for name in ("add", "remove") if name in action]
 
@@ -184,7 +199,7 @@ def test_only_removed_rows_are_changes_for_readers_of_the_table(table: HistoryTa
 
 def test_removed_rows_are_changes(table: HistoryTable) -> None:
     assert retain(table, max_bytes=0) == 19
-    text = (table.path / "_delta_log" / f"{table.version:020d}.json").read_text()
+    text = (Path(table.place) / "_delta_log" / f"{table.version:020d}.json").read_text()
     removed = [action["remove"] for line in text.splitlines() if "remove" in (action := json.loads(line))]
     assert len(removed) == 19
     assert all(action["dataChange"] for action in removed)

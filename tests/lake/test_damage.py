@@ -28,8 +28,8 @@ def rows(path: Path) -> list[object]:
 
 
 def test_a_flipped_bit_is_never_another_event(table: HistoryTable) -> None:
-    written = rows(table.path)
-    file = table.path / table.files[1].path
+    written = rows(Path(table.place))
+    file = Path(table.place) / table.files[1].path
     content = file.read_bytes()
     chooser = random.Random(SEED)
     found = 0
@@ -39,7 +39,7 @@ def test_a_flipped_bit_is_never_another_event(table: HistoryTable) -> None:
         damaged[place] ^= 1 << bit
         file.write_bytes(damaged)
         try:
-            read = rows(table.path)
+            read = rows(Path(table.place))
         except HistoryError as error:
             found += str(file) in str(error)
         else:
@@ -49,15 +49,15 @@ def test_a_flipped_bit_is_never_another_event(table: HistoryTable) -> None:
 
 @pytest.mark.parametrize("cut", [0, 3, 4, 100, -1, -9, -2000])
 def test_a_truncated_file(table: HistoryTable, cut: int) -> None:
-    file = table.path / table.files[1].path
+    file = Path(table.place) / table.files[1].path
     file.write_bytes(file.read_bytes()[:cut])
     with pytest.raises(HistoryError, match="is damaged") as refused:
-        rows(table.path)
+        rows(Path(table.place))
     assert str(file) in str(refused.value)
 
 
 def test_damaged_rows_are_not_merged_into_a_sound_file(table: HistoryTable) -> None:
-    file = table.path / table.files[1].path
+    file = Path(table.place) / table.files[1].path
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
@@ -67,7 +67,7 @@ def test_damaged_rows_are_not_merged_into_a_sound_file(table: HistoryTable) -> N
 
 def test_other_readers_verify_the_pages(table: HistoryTable) -> None:
     """The checksums of pages are Parquet's own."""
-    file = table.path / table.files[1].path
+    file = Path(table.place) / table.files[1].path
     content = bytearray(file.read_bytes())
     column = pq.read_metadata(file).row_group(0).column(0)
     content[column.data_page_offset + column.total_compressed_size // 2] ^= 1
@@ -79,26 +79,26 @@ def test_other_readers_verify_the_pages(table: HistoryTable) -> None:
 @pytest.mark.parametrize("number", [0, 2, 3])
 @pytest.mark.parametrize("damage", ["empty", "half", "garbage", "no document"])
 def test_a_damaged_commit(table: HistoryTable, number: int, damage: str) -> None:
-    file = table.path / "_delta_log" / f"{number:020d}.json"
+    file = Path(table.place) / "_delta_log" / f"{number:020d}.json"
     content = file.read_bytes()
     damages = {"empty": b"", "half": content[: len(content) // 2], "garbage": b"\0x", "no document": b"[]\n"}
     file.write_bytes(damages[damage])
     with pytest.raises(HistoryError, match="is damaged") as refused:
-        HistoryTable.open(table.path)
+        HistoryTable.open(table.place)
     assert str(file) in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
 def test_a_damaged_commit_while_a_reader_follows(table: HistoryTable) -> None:
-    file = table.path / "_delta_log" / f"{table.version + 1:020d}.json"
+    file = Path(table.place) / "_delta_log" / f"{table.version + 1:020d}.json"
     file.write_bytes(b'{"add": {"path"')
     with pytest.raises(HistoryError, match="is damaged"):
         table.refresh()
 
 
 def test_an_error_of_delta_is_one_line(table: HistoryTable) -> None:
-    file = table.path / "_delta_log" / f"{1:020d}.json"
+    file = Path(table.place) / "_delta_log" / f"{1:020d}.json"
     file.write_bytes(file.read_bytes().replace(b'"version":', b'"version":"x","other":'))
     with pytest.raises(HistoryError, match="cannot be read") as refused:
-        HistoryTable.open(table.path)
+        HistoryTable.open(table.place)
     assert "\n" not in str(refused.value)

@@ -50,7 +50,7 @@ def token_versions(events: list[bytes]) -> set[int]:
 def build_history(source: OplogSource, settings: PipelineSettings) -> HistoryTable:
     table = open_table(source, settings)
     interval = Interval(table.through, source.promised())
-    built = build(source, interval, table.path)
+    built = build(source, interval, table.place)
     assert commit(table, built.files, after=interval.after, through=interval.through)
     return table
 

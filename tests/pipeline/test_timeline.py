@@ -19,7 +19,7 @@ from tailrace.testing.replica_set import ReplicaSet
 
 def extend(table: HistoryTable, source: DeploymentSource, *, marked: bool = True) -> None:
     interval = Interval(table.through, source.promised())
-    built = build(source, interval, table.path)
+    built = build(source, interval, table.place)
     newest = built.newest if marked else None
     assert commit(table, built.files, after=interval.after, through=interval.through, newest=newest)
 

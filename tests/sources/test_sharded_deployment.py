@@ -1,5 +1,6 @@
 """A sharded cluster as a source: shards that join and leave, their promises, and the ends of batches."""
 
+import json
 import pickle
 import random
 import socket
@@ -17,8 +18,14 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.cluster_time import from_timestamp
 from tailrace.events.event_token import resume_token
+from tailrace.events.interval import Interval
 from tailrace.events.scope import Scope
+from tailrace.lake.commit import commit as commit_to
 from tailrace.lake.table import HistoryTable
+from tailrace.pipeline.history.build import build
+from tailrace.pipeline.history.checkpoint import open_table
+from tailrace.pipeline.history.offset import to_offset
+from tailrace.pipeline.history.settings import PipelineSettings
 from tailrace.pipeline.streams.oplog_events import OplogEvents
 from tailrace.pipeline.streams.planning import StreamPlanner
 from tailrace.pipeline.streams.stream_spec import StreamSpec
@@ -142,6 +149,29 @@ def test_a_shard_that_left_before_it_was_read_is_lost_history(cluster: ShardedCl
             late.remember(known.membership())  # as from the offset of a checkpoint
             assert late.oldest() == 0
             assert len(insert_tokens(late, 0, late.promised())) == 3
+
+
+@pytest.mark.parametrize("stored", ["commit", "checkpoint"])
+def test_a_history_knows_a_shard_that_left(cluster: ShardedCluster, tmp_path: Path, stored: str) -> None:
+    write(cluster, "shard1", 1)
+    settings = PipelineSettings(tmp_path / "history")
+    with DeploymentSource(cluster.uri) as source:
+        table = open_table(source, settings)
+        interval = Interval(table.through, source.promised())
+        files = build(source, interval, table.store).files
+        members = source.membership()
+    if stored == "checkpoint":  # as an older release does
+        offsets = settings.checkpoint / "offsets"
+        offsets.mkdir(parents=True)
+        (offsets / "0").write_text(f"v1\n{{}}\n{json.dumps(to_offset(interval.through, members))}\n")
+    shards = members if stored == "commit" else None
+    assert commit_to(table, files, after=interval.after, through=interval.through, shards=shards)
+    write(cluster, "shard1", 2)
+    cluster.call(cluster.cluster.placement.remove_shard("shard1"))
+    write(cluster, "shard0", 3)
+    with DeploymentSource(cluster.uri) as later:
+        assert open_table(later, settings).through == interval.through
+        assert len(insert_tokens(later, interval.through, later.promised())) == 2
 
 
 class Parts:

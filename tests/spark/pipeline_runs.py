@@ -76,7 +76,9 @@ class RunningJob(threading.Thread):
 
 
 @contextmanager
-def running(spark: SparkSession, source: OplogSource, history: Path, **settings: Any) -> Iterator[RunningJob]:
+def running(
+    spark: SparkSession, source: OplogSource, history: str | Path, **settings: Any
+) -> Iterator[RunningJob]:
     """Run a job until the block ends."""
     thread = RunningJob(spark, HistoryJob(source, PipelineSettings(history, **settings)))
     thread.start()
@@ -87,13 +89,13 @@ def running(spark: SparkSession, source: OplogSource, history: Path, **settings:
     assert thread.error is None
 
 
-def build_all(spark: SparkSession, source: OplogSource, history: Path, **settings: Any) -> HistoryTable:
+def build_all(spark: SparkSession, source: OplogSource, history: str | Path, **settings: Any) -> HistoryTable:
     """Build a history of everything that a source has now."""
     HistoryJob(source, PipelineSettings(history, interval=None, **settings)).run(spark)
     return HistoryTable.open(history)
 
 
-def events_of(history: Path) -> list[bytes]:
+def events_of(history: str | Path) -> list[bytes]:
     """Return the events of a history in order, without ends of transactions, which servers do not show."""
     found = []
     for batch in HistoryTable.open(history).read(0):
@@ -102,7 +104,7 @@ def events_of(history: Path) -> list[bytes]:
     return found
 
 
-def holds(history: Path, end: Timestamp) -> bool:
+def holds(history: str | Path, end: Timestamp) -> bool:
     """Wait until a history contains everything through a cluster time; return whether it did in time."""
     table = HistoryTable.open(history)
     deadline = time.monotonic() + SECONDS

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -11,6 +12,7 @@ from tailrace.events.cluster_time import in_words
 from tailrace.mongod.server.admin.data_directory import CONFIG_SERVER, DataDirectory
 from tailrace.mongod.store.files.store_check import StoreCheck
 from tailrace.mongod.store.tables import holds_store
+from tailrace.places import history_place, is_object_store
 
 if TYPE_CHECKING:
     from tailrace.cli.check_history import HistoryCheck
@@ -25,22 +27,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "directory",
         metavar="DIRECTORY",
-        type=Path,
+        type=history_place,
         help="a data directory of `tailrace serve`, with its history if there is one, or a history",
     )
     parser.add_argument(
-        "--history", metavar="DIR", type=Path, help="the history; default: the folder history in DIRECTORY"
+        "--history",
+        metavar="DIR|URL",
+        type=history_place,
+        help="the history; default: the folder history in DIRECTORY",
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Print what was checked and what is wrong."""
-    folder = arguments.directory
-    shards = _stores(folder)
-    history = _history(folder, arguments.history)
+    is_remote = is_object_store(arguments.directory)
+    folder = Path(arguments.directory)
+    shards = {} if is_remote else _stores(folder)
+    history = _history(arguments.directory, arguments.history)
     if not shards and history is None:
-        raise UsageError(f"{folder} is neither a data directory nor a history; name a directory that is")
+        raise UsageError(
+            f"{arguments.directory} is neither a data directory nor a history; name a directory that is"
+        )
     if not shards:
         return _report([], history, [], as_json=arguments.json)
     directory = DataDirectory(folder)
@@ -59,23 +67,29 @@ def _stores(folder: Path) -> dict[str, Path]:
     return {found.name: found for found in sorted(folder.iterdir()) if holds_store(found)}
 
 
-def _history(folder: Path, named: Path | None) -> "HistoryCheck | None":
-    if named is not None and not (named / "_delta_log").is_dir():
+def _history(folder: str, named: str | None) -> "HistoryCheck | None":
+    if named is not None and not _is_history(named):
         raise UsageError(f"there is no history in {named}; name another folder")
-    for path in (named, folder / _HISTORY_FOLDER, folder):
-        if path is not None and (path / "_delta_log").is_dir():
-            return _new_check(path)
+    inside = None if is_object_store(folder) else os.path.join(folder, _HISTORY_FOLDER)
+    for place in (named, inside, folder):
+        if place is not None and _is_history(place):
+            return _new_check(place)
     return None
 
 
-def _new_check(path: Path) -> "HistoryCheck":
+def _is_history(place: str) -> bool:
+    """Whether it looks like one; an object store is asked when it is opened."""
+    return is_object_store(place) or os.path.isdir(os.path.join(place, "_delta_log"))
+
+
+def _new_check(place: str) -> "HistoryCheck":
     try:
         from tailrace.cli.check_history import HistoryCheck
     except ImportError as error:
         raise UsageError(
             f"a history needs the package {error.name}, which is not installed; install tailrace[spark]"
         ) from None
-    return HistoryCheck(path)
+    return HistoryCheck(place)
 
 
 def _report(
@@ -133,7 +147,7 @@ def _print(
         )
     if history is not None:
         print_line(
-            f"history   {history.path}: {history.files} files, {history.events} events, "
+            f"history   {history.place}: {history.files} files, {history.events} events, "
             f"version {history.version}"
         )
     for fault in faults:
@@ -157,7 +171,7 @@ def _as_document(
     document: dict[str, Any] = {"sound": not faults, "data": data}
     if history is not None:
         document["history"] = {
-            "path": str(history.path),
+            "path": history.place,
             "files": history.files,
             "events": history.events,
             "version": history.version,

@@ -1,13 +1,13 @@
 """Check a history: every file of its log is there, whole, and in order."""
 
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from tailrace.errors import HistoryError
 from tailrace.events.cluster_time import in_words
 from tailrace.events.entry_mark import EntryMark
 from tailrace.lake.checksums import read_verified
 from tailrace.lake.data_file import AddedFile
+from tailrace.lake.storage.log_store import LogStore
 from tailrace.lake.table import BATCH_ROWS, HistoryTable
 
 
@@ -15,7 +15,7 @@ from tailrace.lake.table import BATCH_ROWS, HistoryTable
 class HistoryCheck:
     """What was found in one history; nothing is changed in it."""
 
-    path: Path
+    place: str
     identity: str = ""
     version: int = -1
     files: int = 0
@@ -28,7 +28,7 @@ class HistoryCheck:
     def open(self) -> bool:
         """Read the log; False if that is not possible."""
         try:
-            table = self._table = HistoryTable.open(self.path)
+            table = self._table = HistoryTable.open(self.place)
         except HistoryError as error:
             self.faults.append(str(error))
             return False
@@ -46,9 +46,9 @@ class HistoryCheck:
         token = ""
         for file in self._table.files:
             self.files += 1
-            path = self.path / file.path
+            path = self._table.store.path_of(file.path)
             try:
-                token = self._check_file(path, file, token)
+                token = self._check_file(self._table.store, file, token)
             except FileNotFoundError:
                 self.faults.append(f"the file {path} is in the log of the history, but not there")
             except HistoryError as error:
@@ -56,20 +56,25 @@ class HistoryCheck:
         if self._table.files and self._table.files[-1].last_time > self.through:
             self.faults.append(f"the history has events after {in_words(self.through)}, where it ends")
 
-    def _check_file(self, path: Path, file: AddedFile, token: str) -> str:
+    def _check_file(self, store: LogStore, file: AddedFile, token: str) -> str:
         """Check one file, after the last token of the file before it; return its own last token."""
-        size = path.stat().st_size
-        if size != file.size:
-            self.faults.append(f"the file {path} has {size} bytes, and {file.size} in the log of the history")
+        path = store.path_of(file.path)
+        found = store.head(file.path)
+        if found is None:
+            raise FileNotFoundError(path)
+        if found.size != file.size:
+            self.faults.append(
+                f"the file {path} has {found.size} bytes, and {file.size} in the log of the history"
+            )
         rows = 0
         first = ""
-        for batch in read_verified(path, BATCH_ROWS, columns=["token"]):
-            for found in batch.column(0).to_pylist():
-                if found <= token:
-                    self.faults.append(f"the file {path} has the token {found} after {token}")
-                    return str(found)
-                token = found
-                first = first or found
+        for batch in read_verified(store, file.path, BATCH_ROWS, size=found.size, columns=["token"]):
+            for next_token in batch.column(0).to_pylist():
+                if next_token <= token:
+                    self.faults.append(f"the file {path} has the token {next_token} after {token}")
+                    return str(next_token)
+                token = next_token
+                first = first or next_token
             rows += batch.num_rows
         self.events += rows
         if rows != file.rows:

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.cli.json_arguments import named_argument, paths_by_name, release_argument, shard_and_path
 from tailrace.cli.spark_needs import require_spark
-from tailrace.errors import PipelineError, SourceUnavailableError, UsageError
+from tailrace.errors import PipelineError, SourceUnavailableError, StoreUnavailableError, UsageError
 from tailrace.log_lines import fields, logging_to
+from tailrace.places import local_path
 from tailrace.sources.deployments.connection_string import is_uri
 
 if TYPE_CHECKING:  # imported when needed: Spark's packages may not be installed
@@ -38,7 +39,7 @@ def run_history_job(arguments: argparse.Namespace) -> int:
             _source(arguments) as source,
         ):
             _run(arguments, source, ending)
-    except SourceUnavailableError as error:
+    except (SourceUnavailableError, StoreUnavailableError) as error:
         # Not a wrong use of the command, so not its exit code: a supervisor retries.
         raise PipelineError(str(error)) from None
     return 0
@@ -50,7 +51,7 @@ def _run(arguments: argparse.Namespace, source: "OplogSource", ending: threading
 
     job = HistoryJob(source, _settings(arguments))
     through = job.progress.figures()["through"]
-    _LOG.info("Starting Spark", extra=fields(history=str(arguments.history), through=through))
+    _LOG.info("Starting Spark", extra=fields(history=arguments.history, through=through))
     spark = start_session(arguments.master, dict(map(_conf, arguments.spark_conf)))
     try:
         _handle_signals(ending)  # Spark has replaced the handlers
@@ -83,7 +84,7 @@ def _settings(arguments: argparse.Namespace) -> "PipelineSettings":
 
     default = _DEFAULT_INTERVAL if _is_live(arguments) else None
     return PipelineSettings(
-        history=arguments.history.absolute(),
+        history=arguments.history,
         interval=getattr(arguments, "trigger", default),
         max_entries=arguments.max_entries or DEFAULT_MAX_ENTRIES,
         max_bytes=arguments.max_bytes or DEFAULT_MAX_BYTES,
@@ -101,7 +102,7 @@ def _source(arguments: argparse.Namespace) -> "OplogSource":
     from tailrace.sources.archives.files import FilesSource
 
     if arguments.source:
-        shards = {"": list(arguments.source)}
+        shards = {"": [local_path(path, "an archived oplog") for path in arguments.source]}
     else:
         shards = paths_by_name("--shard", arguments.shard, "NAME=PATH")
     images: dict[str | None, list[str]] = {}

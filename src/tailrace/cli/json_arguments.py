@@ -7,6 +7,7 @@ from tailrace.bson import documents, extjson
 from tailrace.bson import raw as rawbson
 from tailrace.errors import CommandError, UsageError
 from tailrace.events.stream_release import StreamRelease
+from tailrace.places import local_path
 
 
 def utf8_argument(option: str, text: str) -> str:
@@ -66,7 +67,7 @@ def paths_by_name(option: str, texts: Iterable[str], what: str) -> dict[str, lis
     paths: dict[str, list[str]] = {}
     for text in texts:
         name, path = named_argument(option, text, what)
-        paths.setdefault(name, []).append(path)
+        paths.setdefault(name, []).append(local_path(path, f"the path of {option}"))
     return paths
 
 
@@ -77,7 +78,8 @@ def shard_and_path(text: str, shards: Collection[str]) -> tuple[str | None, str]
     (('a', 'images.bson'), (None, 'x=y.bson'))
     """
     shard, equals, path = text.partition("=")
-    return (shard, path) if equals and shard in shards else (None, text)
+    found = (shard, path) if equals and shard in shards else (None, text)
+    return found[0], local_path(found[1], "a dump")
 
 
 def _not_a_document(option: str) -> UsageError:

@@ -8,11 +8,11 @@
 
 import argparse
 import re
-from pathlib import Path
 from typing import Final
 
 from tailrace.cli.private_files import private_files
 from tailrace.cli.sources.connection import add_connection_arguments, connection_string
+from tailrace.cli.sources.folders import history_argument
 from tailrace.errors import UsageError
 from tailrace.log_lines import LEVELS
 from tailrace.sources.deployments.connection_string import is_uri
@@ -52,10 +52,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--history",
-        type=Path,
+        type=history_argument,
         required=True,
-        metavar="DIR",
-        help="the folder of the Delta table; created if missing",
+        metavar="DIR|URL",
+        help="the folder of the Delta table, or its URL in an object store; created if missing",
     )
     add("--master", metavar="M", help="Spark's master; default: all cores of this machine")
     add(

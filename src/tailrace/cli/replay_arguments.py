@@ -21,6 +21,7 @@ from tailrace.errors import UsageError
 from tailrace.events.scope import Scope
 from tailrace.events.stages.plan import EMIT_FROM_MIGRATE, END_OF_TRANSACTION_FLAG, Plan
 from tailrace.events.stream_release import CURRENT_RELEASE
+from tailrace.places import local_path
 from tailrace.sources.archives.dumps import Dumps, PreImageDump
 
 PARAMETERS: Final = (END_OF_TRANSACTION_FLAG, EMIT_FROM_MIGRATE)
@@ -87,7 +88,7 @@ def _pre_image_dump(shards: Collection[str], text: str) -> PreImageDump:
 
 def spare_inputs(out: str, inputs: Iterable[str]) -> None:
     """Refuse an output that is one of the inputs, or a file in one of the input folders."""
-    if out == "-" or not os.path.isfile(out):
+    if out == "-" or not os.path.isfile(local_path(out, "--out")):
         return
     for path in inputs:
         is_folder = os.path.isdir(path) and os.access(path, os.R_OK)
@@ -97,7 +98,7 @@ def spare_inputs(out: str, inputs: Iterable[str]) -> None:
 
 
 def _input(path: str) -> str:
-    return STANDARD_INPUT if path == "-" else path
+    return STANDARD_INPUT if path == "-" else local_path(path, "an archived oplog")
 
 
 def _parameter(text: str) -> tuple[str, bool]:

@@ -14,13 +14,13 @@ read without it.
 
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import BinaryIO, Final
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tailrace.errors import HistoryError
+from tailrace.lake.storage.log_store import LogStore
 
 _KEY: Final = "tailrace.checksums"
 _DIGITS: Final = 8
@@ -58,19 +58,17 @@ class CheckedSink:
 
     def complete(self) -> None:
         """Put the footer's own checksum in its place, after the footer was written."""
-        self._file.flush()
         start = self._groups[-1][0]
-        with open(self._file.name, "r+b") as file:
-            file.seek(start)
-            footer = file.read()
-            file.seek(start + footer.index(self.entry()[_KEY].encode()))
-            file.write(f"{zlib.crc32(footer):08x}".encode())
+        self._file.seek(start)
+        footer = self._file.read()
+        self._file.seek(start + footer.index(self.entry()[_KEY].encode()))
+        self._file.write(f"{zlib.crc32(footer):08x}".encode())
 
 
 class Checksums:
     """The checksums that a file holds."""
 
-    def __init__(self, path: Path, source: pa.NativeFile, entries: dict[bytes, bytes] | None) -> None:
+    def __init__(self, path: str, source: pa.NativeFile, entries: dict[bytes, bytes] | None) -> None:
         """Verify the footer; ``entries`` are those in it. Raise `HistoryError` if it is damaged."""
         self._path = path
         self._source = source
@@ -108,20 +106,23 @@ class Checksums:
 
 
 def read_verified(
-    path: Path,
+    store: LogStore,
+    name: str,
     batch_rows: int,
     *,
+    size: int | None = None,
     columns: Sequence[str] | None = None,
     dictionaries: Sequence[str] = (),
     groups: Callable[[pq.FileMetaData], Iterable[int]] = lambda metadata: range(metadata.num_row_groups),
 ) -> Iterator[pa.RecordBatch]:
     """The rows of some row groups of a file; each group is verified before its rows are returned.
 
-    Columns of ``dictionaries`` have one. Raise `HistoryError` for a file that is damaged, and
-    `FileNotFoundError` if there is none.
+    ``size`` is that of the file, if it is known. Columns of ``dictionaries`` have one. Raise `HistoryError`
+    for a file that is damaged, and `FileNotFoundError` if there is none.
     """
+    path = store.path_of(name)
     try:
-        with pa.memory_map(str(path)) as source, pq.ParquetFile(source, read_dictionary=dictionaries) as file:
+        with store.open(name, size) as source, pq.ParquetFile(source, read_dictionary=dictionaries) as file:
             checksums = Checksums(path, source, file.metadata.metadata)
             for group in groups(file.metadata):
                 checksums.verify(group)
@@ -129,13 +130,13 @@ def read_verified(
                 yield from file.iter_batches(
                     batch_rows, row_groups=[group], columns=columns, use_threads=False
                 )
-    except FileNotFoundError:
+    except (FileNotFoundError, HistoryError):
         raise
     except (pa.ArrowException, OSError, ValueError, LookupError) as error:
         raise damaged(path, error) from None
 
 
-def damaged(path: Path, reason: object) -> HistoryError:
+def damaged(path: str, reason: object) -> HistoryError:
     """The error of a file that is not as it was written."""
     return HistoryError(
         f"the file {path} of the history is damaged: {reason}; restore it, or begin a new history"

@@ -5,9 +5,8 @@ transaction, stored in the same atomic step as the files. A driver that dies bet
 writes the same interval again; one that dies after the commit finds the interval there and skips it.
 """
 
-import os
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 from tailrace.errors import HistoryError
 from tailrace.events.cluster_time import in_words
@@ -29,12 +28,14 @@ def commit(
     after: int,
     through: int,
     newest: Mapping[str, EntryMark] | None = None,
+    shards: Mapping[str, Any] | None = None,
 ) -> bool:
     """Add the rows of the interval (after, through]; False if the history holds it already.
 
-    ``newest`` has the mark of the newest entry of each shard that has entries in the interval. An interval
-    without rows is committed too, so that `through` moves. ``table`` shows the new version afterwards. Raises
-    `HistoryError` if the history does not end where the interval begins.
+    ``newest`` has the mark of the newest entry of each shard that has entries in the interval, ``shards`` are
+    those of the source at its end, if they may change. An interval without rows is committed too, so that
+    `through` moves. ``table`` shows the new version afterwards. Raises `HistoryError` if the history does not
+    end where the interval begins.
     """
     transactions = position_transactions(THROUGH, through)
     for shard, mark in (newest or {}).items():
@@ -45,16 +46,16 @@ def commit(
             return False
         if table.through != after:
             raise HistoryError(
-                f"the checkpoint and the history disagree: the history in {table.path} goes up to "
+                f"the checkpoint and the history disagree: the history in {table.place} goes up to "
                 f"{in_words(table.through)}, and the next interval begins at {in_words(after)}; remove the "
                 "checkpoint, or the history, to start again"
             )
         _check_files(table, added, after, through)
-        if write_commit(table, "WRITE", added=added, transactions=transactions):
+        if write_commit(table, "WRITE", added=added, transactions=transactions, shards=shards):
             if table.version % _CHECKPOINT_ANYWAY == 0:
                 tidy_log(table)
             return True
-    raise HistoryError(f"another pipeline writes to the history in {table.path}; stop one of them")
+    raise HistoryError(f"another pipeline writes to the history in {table.place}; stop one of them")
 
 
 def change_files(
@@ -75,8 +76,6 @@ def change_files(
         if not held.issuperset(file.path for file in removed):
             return False
         _check_presence(table, added)
-        for file in removed:
-            os.utime(table.path / file.path)  # the grace period begins
         if begins is None:
             is_done = write_commit(table, "OPTIMIZE", added=added, removed=removed, changes_data=False)
         else:
@@ -103,5 +102,5 @@ def _check_files(table: HistoryTable, added: Sequence[AddedFile], after: int, th
 
 def _check_presence(table: HistoryTable, added: Sequence[AddedFile]) -> None:
     for file in added:
-        if not (table.path / file.path).exists():
+        if table.store.head(file.path) is None:
             raise HistoryError(f"the file {file.path} was deleted before it was committed")

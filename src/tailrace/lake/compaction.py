@@ -9,6 +9,7 @@ The old files stay for a while, for readers of an older version (`vacuum.py`).
 
 from collections.abc import Iterator, Sequence
 from typing import Final
+from uuid import uuid4
 
 import pyarrow as pa
 
@@ -77,9 +78,10 @@ def _without_heavy_start(group: list[AddedFile]) -> list[AddedFile]:
 
 
 def _merge(table: HistoryTable, files: Sequence[AddedFile]) -> bool:
-    name = f"merged-{files[0].first_time:016x}-{files[-1].last_time:016x}"
+    # Its own name: one that was left by a process that died may be deleted at any moment.
+    name = f"merged-{files[0].first_time:016x}-{files[-1].last_time:016x}-{uuid4().hex[:8]}"
     try:
-        merged = write_files(table.path, _rows(table, files), name=name, target_bytes=_WHOLE)
+        merged = write_files(table.store, _rows(table, files), name=name, target_bytes=_WHOLE)
     except FileNotFoundError:
         return False  # another process merged and deleted them
     return change_files(table, merged, removed=files)
@@ -87,6 +89,6 @@ def _merge(table: HistoryTable, files: Sequence[AddedFile]) -> bool:
 
 def _rows(table: HistoryTable, files: Sequence[AddedFile]) -> Iterator[pa.RecordBatch]:
     for file in files:
-        for batch in read_verified(table.path / file.path, ROW_GROUP_ROWS):
+        for batch in read_verified(table.store, file.path, ROW_GROUP_ROWS, size=file.size):
             # Without the names of the file's own schema, which differ in what may be null.
             yield pa.RecordBatch.from_arrays(batch.columns, schema=SCHEMA)

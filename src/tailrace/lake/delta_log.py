@@ -6,22 +6,24 @@ takes microseconds, and reads its few lines.
 """
 
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
-from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
 from tailrace.bson.dates import milliseconds_of
-from tailrace.errors import HistoryError
+from tailrace.errors import HistoryError, StoreUnavailableError
 from tailrace.events.stream_release import CURRENT_RELEASE, StreamRelease
 from tailrace.lake.data_file import AddedFile
 from tailrace.lake.positions import BEGINS, THROUGH, position_names
 from tailrace.lake.schema import FORMAT
+from tailrace.lake.storage.log_store import LogStore, StoredFile
 
 IDENTITY: Final = "tailrace.identity"
 FORMAT_KEY: Final = "tailrace.format"
@@ -30,7 +32,11 @@ _SERVER_VERSION: Final = "tailrace.serverVersion"
 _COMPATIBILITY: Final = "tailrace.featureCompatibilityVersion"
 
 _LOG: Final = "_delta_log"
-_LAST_CHECKPOINT: Final = "_last_checkpoint"
+_LAST_CHECKPOINT: Final = f"{_LOG}/_last_checkpoint"
+COMMIT_DETAILS: Final = "tailrace"
+"""The part of a commit's information that is Tailrace's own"""
+SHARDS: Final = "shards"
+_LAST_VERSION: Final = 10**20 - 1
 
 
 def release_entries(release: StreamRelease) -> dict[str, str]:
@@ -38,11 +44,29 @@ def release_entries(release: StreamRelease) -> dict[str, str]:
     return {_SERVER_VERSION: release.version, _COMPATIBILITY: release.series}
 
 
-def is_table(path: Path) -> bool:
-    return DeltaTable.is_deltatable(str(path))
+def commit_name(version: int) -> str:
+    """The name of the file of a commit."""
+    return f"{_LOG}/{version:020d}.json"
 
 
-def changed_by_others(path: Path) -> HistoryError:
+def is_table(store: LogStore) -> bool:
+    """Whether there is a log; the list of its files may be long."""
+    if store.head(commit_name(0)) is not None or store.head(_LAST_CHECKPOINT) is not None:
+        return True
+    return any(_is_of_table(file.name.removeprefix(f"{_LOG}/")) for file in store.list(_LOG))
+
+
+def _is_of_table(name: str) -> bool:
+    return name[:20].isdecimal() and name[20:21] == "."
+
+
+def delta_table(store: LogStore) -> DeltaTable:
+    """The table as `deltalake` sees it."""
+    options = store.delta_options
+    return DeltaTable(store.place, storage_options=None if options is None else dict(options))
+
+
+def changed_by_others(path: str) -> HistoryError:
     """The error of a table whose files are not those that Tailrace wrote."""
     return HistoryError(
         f"the table in {path} was changed by another program, and its files are not in order any more; "
@@ -50,7 +74,7 @@ def changed_by_others(path: Path) -> HistoryError:
     )
 
 
-def check_format(path: Path, found: str) -> None:
+def check_format(path: str, found: str) -> None:
     """Raise `HistoryError` unless this release reads tables of the format ``found``."""
     if found != str(FORMAT):
         raise HistoryError(
@@ -59,7 +83,7 @@ def check_format(path: Path, found: str) -> None:
         )
 
 
-def damaged_commit(path: Path) -> HistoryError:
+def damaged_commit(path: str) -> HistoryError:
     """The error of a commit that is not as it was written."""
     return HistoryError(f"the file {path} of the history is damaged; restore it, or begin a new history")
 
@@ -81,15 +105,18 @@ def in_short(error: Exception) -> str:
 class DeltaLog:
     """The state of a table at one version, which `refresh` moves to the newest."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._log = path / _LOG
+    def __init__(self, store: LogStore) -> None:
+        self._store = store
+        self._path = store.place
         self.version = -1
         self.identity = ""
         self.release = CURRENT_RELEASE
         self.files: dict[str, AddedFile] = {}
         self.transactions: dict[str, int] = {}
-        self._checkpoint: tuple[int, int] | None = None
+        self.shards: Mapping[str, Any] = {}
+        """The shards of the source at the newest commit, if they may change"""
+        self._checkpoint: str | None = None
+        self._checkpoint_due = 0.0
         self._load()
 
     def refresh(self) -> bool:
@@ -97,12 +124,24 @@ class DeltaLog:
         before = self.version
         while self._apply_next():
             pass
-        if self.version == before and self._checkpoint_mark() != self._checkpoint:
+        if self.version == before and self._has_new_checkpoint() and self.checkpoint_version() > self.version:
             # A reader that did not refresh for long may find that the log before a checkpoint was deleted.
-            self._checkpoint = self._checkpoint_mark()
-            if self.checkpoint_version() > self.version:
-                self._load()
+            self._load()
         return self.version != before
+
+    def has_next(self) -> bool:
+        """Whether there is a commit that this state does not show."""
+        return self._store.head(commit_name(self.version + 1)) is not None
+
+    def _has_new_checkpoint(self) -> bool:
+        pause = self._store.checkpoint_seconds
+        if pause:
+            now = time.monotonic()
+            if now < self._checkpoint_due:
+                return False
+            self._checkpoint_due = now + pause
+        before, self._checkpoint = self._checkpoint, self._checkpoint_mark()
+        return self._checkpoint != before
 
     def _load(self) -> None:
         self._checkpoint = self._checkpoint_mark()
@@ -111,13 +150,17 @@ class DeltaLog:
         except TableNotFoundError:
             raise HistoryError(f"there is no history in {self._path}") from None
         except (DeltaError, OSError) as error:
-            self._check_commits(lambda path: is_commit(path.read_bytes()))
+            self._check_commits(lambda file: is_commit(self._store.read(file.name)))
+            if self._store.delta_options is not None and isinstance(error, OSError):
+                raise StoreUnavailableError(
+                    f"the object store of {self._path} does not answer: {in_short(error)}"
+                ) from None
             raise HistoryError(f"the history in {self._path} cannot be read: {in_short(error)}") from None
 
     def _load_newest(self) -> None:
-        table = DeltaTable(str(self._path))
+        table = delta_table(self._store)
         # A commit without content would pass for one without files, and its events would be missing.
-        self._check_commits(lambda path: path.stat().st_size > 0)
+        self._check_commits(lambda file: file.size > 0)
         configuration = table.metadata().configuration
         identity = configuration.get(IDENTITY)
         if identity is None:
@@ -136,32 +179,60 @@ class DeltaLog:
         if found is None:
             raise changed_by_others(self._path)
         self.files = {file.path: file for file in found}
+        self.shards = self._shards_at(self.version)
 
-    def _check_commits(self, is_whole: Callable[[Path], bool]) -> None:
+    def _shards_at(self, version: int) -> Mapping[str, Any]:
+        with suppress(FileNotFoundError):
+            for action in map(json.loads, self._store.read(commit_name(version)).splitlines()):
+                if (information := action.get("commitInfo")) is not None:
+                    return _shards_of(information)
+        return {}
+
+    def _commits(self) -> list[StoredFile]:
+        """The commits since the last checkpoint, in order."""
+        oldest = commit_name(self.checkpoint_version() + 1)
+        found = [file for file in self._store.list(_LOG) if oldest <= file.name <= commit_name(_LAST_VERSION)]
+        return sorted((file for file in found if file.name.endswith(".json")), key=lambda file: file.name)
+
+    def _check_commits(self, is_whole: Callable[[StoredFile], bool]) -> None:
         """Raise `HistoryError` for the first commit since the last checkpoint that is not whole."""
-        covered = self.checkpoint_version()
-        for path in sorted(self._log.glob("*.json")):
+        for file in self._commits():
             with suppress(FileNotFoundError):  # another process clears the log away
-                if path.stem.isdecimal() and int(path.stem) > covered and not is_whole(path):
-                    raise damaged_commit(path)
+                if not is_whole(file):
+                    raise damaged_commit(self._store.path_of(file.name))
+
+    def removals(self) -> dict[str, int]:
+        """When files were removed from the table, in milliseconds since 1970, as far as its log has it."""
+        found: dict[str, int] = {}
+        checkpoint = f"{_LOG}/{self.checkpoint_version():020d}.checkpoint.parquet"
+        with suppress(FileNotFoundError), self._store.open(checkpoint) as source:
+            for removed in pq.read_table(source, columns=["remove"]).column("remove").to_pylist():
+                if removed is not None:
+                    found[removed["path"]] = removed["deletionTimestamp"] or 0
+        for file in self._commits():
+            with suppress(FileNotFoundError):  # another process clears the log away
+                for action in map(json.loads, self._store.read(file.name).splitlines()):
+                    if (removed := action.get("remove")) is not None:
+                        found[removed["path"]] = removed.get("deletionTimestamp", 0)
+        return found
 
     def transaction_version(self, name: str) -> int | None:
         """The version of any application transaction; reads the table's state if it was loaded without it."""
         if name not in self.transactions:
-            version = DeltaTable(str(self._path)).transaction_version(name)
+            version = delta_table(self._store).transaction_version(name)
             if version is None:
                 return None
             self.transactions[name] = version
         return self.transactions[name]
 
     def _apply_next(self) -> bool:
-        path = self._log / f"{self.version + 1:020d}.json"
+        name = commit_name(self.version + 1)
         try:
-            content = path.read_bytes()
+            content = self._store.read(name)
         except FileNotFoundError:
             return False
         if not is_commit(content):
-            raise damaged_commit(path)
+            raise damaged_commit(self._store.path_of(name))
         for line in content.splitlines():
             self._apply(json.loads(line))
         self.version += 1
@@ -177,20 +248,25 @@ class DeltaLog:
             self.files.pop(removed["path"], None)
         elif (transaction := action.get("txn")) is not None:
             self.transactions[transaction["appId"]] = transaction["version"]
+        elif (information := action.get("commitInfo")) is not None:
+            self.shards = _shards_of(information)
 
-    def _checkpoint_mark(self) -> tuple[int, int] | None:
-        try:
-            found = (self._log / _LAST_CHECKPOINT).stat()
-        except FileNotFoundError:
-            return None
-        return found.st_mtime_ns, found.st_size
+    def _checkpoint_mark(self) -> str | None:
+        found = self._store.head(_LAST_CHECKPOINT)
+        return None if found is None else found.tag
 
     def checkpoint_version(self) -> int:
         """The number of the newest commit that a checkpoint covers; -1 if there is none."""
         try:
-            return int(json.loads((self._log / _LAST_CHECKPOINT).read_text())["version"])
+            return int(json.loads(self._store.read(_LAST_CHECKPOINT))["version"])
         except (FileNotFoundError, ValueError, KeyError):
             return -1  # it is being replaced: the next refresh will find it
+
+
+def _shards_of(information: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The shards in the information of a commit; commits of older releases have none."""
+    shards: Mapping[str, Any] = information.get(COMMIT_DETAILS, {}).get(SHARDS, {})
+    return shards
 
 
 def _files(table: DeltaTable) -> list[AddedFile] | None:

@@ -7,19 +7,17 @@ and `deltalake` makes the table and its checkpoints.
 """
 
 import json
-import os
 import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
+from uuid import uuid4
 
-from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
 from tailrace import __version__
 from tailrace.errors import HistoryError
 from tailrace.lake.data_file import AddedFile
-from tailrace.lake.delta_log import in_short
+from tailrace.lake.delta_log import COMMIT_DETAILS, SHARDS, commit_name, delta_table, in_short
 from tailrace.lake.table import HistoryTable
 
 CHECKPOINT_COMMITS: Final = 100
@@ -34,12 +32,18 @@ def write_commit(
     removed: Sequence[AddedFile] = (),
     changes_data: bool = True,
     transactions: Sequence[tuple[str, int]] = (),
+    shards: Mapping[str, Any] | None = None,
 ) -> bool:
     """Commit on top of the version that ``table`` shows; False if somebody else's commit came first.
 
-    ``transactions`` are names of applications and their versions. On disk when this returns.
+    ``transactions`` are names of applications and their versions, ``shards`` those of the source from now on,
+    if they have changed. Durable when this returns.
     """
     now = time.time_ns() // 1_000_000
+    # The number tells the commit from another one with the same content, of somebody else.
+    details: dict[str, Any] = {"commit": uuid4().hex}
+    if current := table.shards if shards is None else shards:
+        details[SHARDS] = current
     actions: list[dict[str, Any]] = [
         {
             "commitInfo": {
@@ -48,6 +52,7 @@ def write_commit(
                 "operationParameters": {},
                 "isBlindAppend": not removed,
                 "engineInfo": f"tailrace/{__version__}",
+                COMMIT_DETAILS: details,
             }
         }
     ]
@@ -59,10 +64,10 @@ def write_commit(
     text = "".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions)
     try:
         if added:
-            _sync(table.path)  # the files' names have to be there when the commit is
-        is_first = _create(table.path, f"{table.version + 1:020d}.json", text.encode())
+            table.store.settle()  # the files' names have to be there when the commit is
+        is_first = table.store.create(commit_name(table.version + 1), text.encode())
     except OSError as error:
-        raise HistoryError(f"the history in {table.path} cannot be written: {error}") from None
+        raise HistoryError(f"the history in {table.place} cannot be written: {error}") from None
     table.refresh()
     return is_first
 
@@ -89,32 +94,6 @@ def _removal(file: AddedFile, now: int, *, changes_data: bool) -> dict[str, Any]
     }
 
 
-def _create(folder: Path, name: str, content: bytes) -> bool:
-    """Create a file of the log with its content at once; False if there is one of that name."""
-    log = folder / "_delta_log"
-    temporary = folder / f".{name}.{os.getpid()}.{time.monotonic_ns()}.tmp"
-    try:
-        with open(temporary, "xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.link(temporary, log / name)
-    except FileExistsError:
-        return False
-    finally:
-        temporary.unlink(missing_ok=True)
-    _sync(log)
-    return True
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def tidy_log(table: HistoryTable) -> bool:
     """Make a checkpoint if there are many commits since the last, and clear away what is older than an hour.
 
@@ -123,11 +102,11 @@ def tidy_log(table: HistoryTable) -> bool:
     if table.version - table.checkpoint < CHECKPOINT_COMMITS:
         return False
     try:
-        delta = DeltaTable(str(table.path))
+        delta = delta_table(table.store)
         delta.create_checkpoint()
         delta.cleanup_metadata()
     except (DeltaError, OSError) as error:
         raise HistoryError(
-            f"the log of the history in {table.path} cannot be tidied: {in_short(error)}"
+            f"the log of the history in {table.place} cannot be tidied: {in_short(error)}"
         ) from None
     return True

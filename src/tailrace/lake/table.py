@@ -5,12 +5,12 @@ have disjoint ranges of tokens and of cluster times, so reading in order is read
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import pairwise
-from pathlib import Path
-from typing import Final
+from os import PathLike
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +35,7 @@ from tailrace.lake.delta_log import (
 )
 from tailrace.lake.positions import BEGINS, THROUGH, position_transactions, read_mark, read_position
 from tailrace.lake.schema import FORMAT, REPEATED, SCHEMA, STREAM_COLUMNS, TIME_COLUMNS, time_of, times_of
+from tailrace.lake.storage.log_store import LogStore, open_store
 
 _CONFIGURATION: Final = {
     "delta.checkpointInterval": "100",
@@ -47,9 +48,10 @@ BATCH_ROWS: Final = 4096
 class HistoryTable:
     """One history, seen at one version."""
 
-    def __init__(self, path: Path, log: DeltaLog) -> None:
-        self.path = path
-        self._log = log
+    def __init__(self, store: LogStore) -> None:
+        self.store = store
+        """Where its files are"""
+        self._log = DeltaLog(store)
         self._files: list[AddedFile] = []
         self._ends: list[int] = []
         self._sorted = -1
@@ -57,28 +59,39 @@ class HistoryTable:
         self._sort_files()
 
     @classmethod
-    def exists(cls, path: str | Path) -> bool:
-        return is_table(Path(path))
+    def exists(cls, path: str | PathLike[str], options: Mapping[str, str] | None = None) -> bool:
+        return is_table(open_store(path, options))
 
     @classmethod
-    def open(cls, path: str | Path) -> "HistoryTable":
-        """Open a history; raise `HistoryError` if there is none, or the folder contains something else."""
-        return cls(Path(path), DeltaLog(Path(path)))
+    def open(cls, path: str | PathLike[str], options: Mapping[str, str] | None = None) -> "HistoryTable":
+        """Open a history; raise `HistoryError` if there is none, or the folder contains something else.
+
+        ``path`` is a folder or the URL of an object store, and ``options`` those of the latter, by default
+        what the environment of this process has.
+        """
+        return cls(open_store(path, options))
 
     @classmethod
     def create(
-        cls, path: str | Path, *, identity: str, begins: int, release: StreamRelease = CURRENT_RELEASE
+        cls,
+        path: str | PathLike[str],
+        *,
+        identity: str,
+        begins: int,
+        release: StreamRelease = CURRENT_RELEASE,
     ) -> "HistoryTable":
         """A new history of the deployment ``identity``, of everything after the cluster time ``begins``.
 
         ``release`` is that of the deployment. Streams of the history imitate it if a reader names no other.
         """
-        Path(path).mkdir(mode=0o700, parents=True, exist_ok=True)
+        store = open_store(path)
+        options = store.delta_options
+        store.prepare()
         names_and_versions = position_transactions(THROUGH, begins) + position_transactions(BEGINS, begins)
         start = [Transaction(name, version) for name, version in names_and_versions]
         try:
             DeltaTable.create(
-                str(path),
+                store.place,
                 SCHEMA,
                 name="tailrace history",
                 configuration={
@@ -87,12 +100,18 @@ class HistoryTable:
                     FORMAT_KEY: str(FORMAT),
                     **release_entries(release),
                 },
+                storage_options=None if options is None else dict(options),
                 commit_properties=CommitProperties(app_transactions=start),
                 raise_if_key_not_exists=False,
             )
         except (DeltaError, OSError) as error:
-            raise HistoryError(f"no history can be created in {path}: {in_short(error)}") from None
-        return cls.open(path)
+            raise HistoryError(f"no history can be created in {store.place}: {in_short(error)}") from None
+        return cls(store)
+
+    @property
+    def place(self) -> str:
+        """The folder or the URL."""
+        return self.store.place
 
     @property
     def identity(self) -> str:
@@ -120,6 +139,16 @@ class HistoryTable:
         None if there was no entry yet, or the history was written by a release that did not store it.
         """
         return read_mark(shard, self._log.transaction_version)
+
+    @property
+    def shards(self) -> Mapping[str, Any]:
+        """The shards of the source at the newest commit; empty if they never change."""
+        return self._log.shards
+
+    @property
+    def removals(self) -> dict[str, int]:
+        """When files were removed that may still be there, in milliseconds since 1970."""
+        return self._log.removals()
 
     @property
     def version(self) -> int:
@@ -150,7 +179,7 @@ class HistoryTable:
         """Raise `HistoryError` unless this is that deployment's history."""
         if identity != self.identity:
             raise HistoryError(
-                f"the history in {self.path} belongs to {self.identity}, not to {identity}; "
+                f"the history in {self.place} belongs to {self.identity}, not to {identity}; "
                 "name another folder, or remove it to start again"
             )
 
@@ -161,10 +190,14 @@ class HistoryTable:
             self._sort_files()
         return is_new
 
+    def has_next(self) -> bool:
+        """Whether there is a newer commit."""
+        return self._log.has_next()
+
     def _sort_files(self) -> None:
         files = sorted(self._log.files.values(), key=lambda file: file.first_token)
         if any(one.last_time >= other.first_time for one, other in pairwise(files)):
-            raise changed_by_others(self.path)
+            raise changed_by_others(self.place)
         self._files = files
         self._ends = [file.last_time for file in files]
         self._sorted = self._log.version
@@ -192,12 +225,14 @@ class HistoryTable:
                 return
             file = self._files[position]
             try:
-                for batch in _read_file(self.path / file.path, after, end, wanted, batch_rows):
+                for batch in _read_file(self.store, file, after, end, wanted, batch_rows):
                     yield batch
                     after = time_of(batch, batch.num_rows - 1)
             except FileNotFoundError:
                 if file.path == missing:
-                    raise HistoryError(f"a file of the history is gone: {self.path / file.path}") from None
+                    raise HistoryError(
+                        f"a file of the history is gone: {self.store.path_of(file.path)}"
+                    ) from None
                 missing = file.path
                 self.refresh()
                 continue
@@ -205,13 +240,22 @@ class HistoryTable:
 
 
 def _read_file(
-    path: Path, after: int, through: int, columns: list[str], batch_rows: int
+    store: LogStore, file: AddedFile, after: int, through: int, columns: list[str], batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
     """The rows of one file in an interval, cut only between cluster times."""
     # A batch is returned when the next one shows that its last cluster time ends with it.
     held: list[pa.RecordBatch] = []
     groups = partial(_row_groups, after=after, through=through)
-    for batch in read_verified(path, batch_rows, columns=columns, dictionaries=REPEATED, groups=groups):
+    batches = read_verified(
+        store,
+        file.path,
+        batch_rows,
+        size=file.size,
+        columns=columns,
+        dictionaries=REPEATED,
+        groups=groups,
+    )
+    for batch in batches:
         times = times_of(batch)
         start = int(np.searchsorted(times, np.uint64(after), "right"))
         stop = int(np.searchsorted(times, np.uint64(through), "right"))

@@ -1,12 +1,12 @@
 """Delete files that are no longer part of the history.
 
 A file is removed from the table first and deleted after a grace period, so that readers of an older version
-can finish. A file that no version has was written by a task that died, or by one whose commit is still to
-come; the latter is after the end of the history, and is not deleted.
+can finish; the log of the table has the moment of its removal. A file that no version has was written by a
+task that died, or by one whose commit is still to come; the latter is after the end of the history, and is
+not deleted. The age of such a file is that which the store knows.
 """
 
 import time
-from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
@@ -14,11 +14,13 @@ import pyarrow.parquet as pq
 
 from tailrace.events.resume_token import cluster_time_of
 from tailrace.lake.schema import SCHEMA
+from tailrace.lake.storage.log_store import LogStore, StoredFile
 from tailrace.lake.table import HistoryTable
 
 GRACE_SECONDS: Final = 3600.0
 _ABANDONED_SECONDS: Final = 86_400.0
 """No task writes to one temporary file that long"""
+_NEVER: Final = 1 << 64
 
 
 def vacuum(table: HistoryTable, *, grace_seconds: float = GRACE_SECONDS, now: float | None = None) -> int:
@@ -26,32 +28,35 @@ def vacuum(table: HistoryTable, *, grace_seconds: float = GRACE_SECONDS, now: fl
     table.refresh()
     now = time.time() if now is None else now
     kept = {file.path for file in table.files}
+    removals = table.removals
     deleted = 0
-    for path in table.path.iterdir():
-        is_abandoned = path.name.startswith(".") and path.suffix == ".tmp"
-        if path.name in kept or not (is_abandoned or path.suffix == ".parquet"):
+    for file in table.store.list():
+        if file.name in kept:
             continue
-        try:
-            age = now - path.stat().st_mtime
-            if is_abandoned:
-                is_garbage = age > _ABANDONED_SECONDS
-            else:
-                is_garbage = age > grace_seconds and _last_time(path) <= table.through
-            if is_garbage:
-                path.unlink()
-                deleted += 1
-        except FileNotFoundError:
-            continue  # another process deleted it, or a task finished it
+        if file.name.startswith(".") and file.name.endswith(".tmp"):
+            is_garbage = now - file.modified > _ABANDONED_SECONDS
+        elif file.name in removals:
+            is_garbage = now - removals[file.name] / 1000 > grace_seconds
+        elif file.name.endswith(".parquet"):
+            is_garbage = (
+                now - file.modified > grace_seconds and _last_time(table.store, file) <= table.through
+            )
+        else:
+            continue
+        if is_garbage:
+            table.store.delete(file.name)
+            deleted += 1
     return deleted
 
 
-def _last_time(path: Path) -> int:
+def _last_time(store: LogStore, file: StoredFile) -> int:
     """The cluster time a file ends with; one that cannot be read was damaged by others, and stays."""
     try:
-        metadata = pq.read_metadata(path)
-    except pa.ArrowInvalid:
-        return 1 << 64
+        with store.open(file.name, file.size) as source:
+            metadata = pq.read_metadata(source)
+    except (pa.ArrowInvalid, FileNotFoundError):
+        return _NEVER
     last = metadata.row_group(metadata.num_row_groups - 1)
     statistics = last.column(SCHEMA.get_field_index("token")).statistics
     # Parquet has no statistics of very long values; the file then stays.
-    return cluster_time_of(statistics.max) if statistics is not None and statistics.has_min_max else 1 << 64
+    return cluster_time_of(statistics.max) if statistics is not None and statistics.has_min_max else _NEVER

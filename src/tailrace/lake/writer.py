@@ -4,11 +4,11 @@ A file has its name from the task, so a task that runs again finds what its firs
 under another name first: a file that has its name is whole. All rows of one cluster time are in one file.
 """
 
-import os
 import time
 from collections.abc import Iterable, Iterator
-from pathlib import Path
+from os import PathLike
 from typing import Any, Final
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -20,6 +20,7 @@ from tailrace.events.resume_token import cluster_time_of
 from tailrace.lake.checksums import CheckedSink
 from tailrace.lake.data_file import AddedFile
 from tailrace.lake.schema import REPEATED, SCHEMA, times_of
+from tailrace.lake.storage.log_store import LogStore, open_store
 
 TARGET_BYTES: Final = 128 << 20
 ROW_GROUP_ROWS: Final = 16_384
@@ -30,7 +31,7 @@ _WITH_STATISTICS: Final = ("token", "cluster_time", "increment", "wall_time", "o
 
 
 def write_files(
-    directory: str | Path,
+    place: str | PathLike[str] | LogStore,
     batches: Iterable[pa.RecordBatch],
     *,
     name: str,
@@ -40,9 +41,10 @@ def write_files(
 ) -> list[AddedFile]:
     """Write rows that come in order to as many files as they need; no rows, no file.
 
-    ``name`` is the beginning of the files' names and has to differ from that of any other rows. With
-    ``durable`` a file is on disk before this returns.
+    ``place`` is the history, ``name`` the beginning of the files' names; it has to differ from that of any
+    other rows. With ``durable`` a file is on disk before this returns.
     """
+    store = place if isinstance(place, LogStore) else open_store(place)
     written: list[AddedFile] = []
     file: _File | None = None
     try:
@@ -58,7 +60,7 @@ def write_files(
                     file = None
             if start < group.num_rows:
                 if file is None:
-                    file = _File(Path(directory), f"{name}-{len(written):04d}.parquet", durable=durable)
+                    file = _File(store, f"{name}-{len(written):04d}.parquet", durable=durable)
                 file.write(group.slice(start) if start else group)
         if file is not None:
             written.append(file.finish())
@@ -86,13 +88,11 @@ def _row_groups(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Tab
 
 
 class _File:
-    def __init__(self, directory: Path, name: str, *, durable: bool) -> None:
-        self._path = directory / name
-        # Two attempts of one task may run at once.
-        self._temporary = directory / f".{name}.{os.getpid()}.{time.monotonic_ns()}.tmp"
-        self._durable = durable
-        self._sink = open(self._temporary, "wb")  # noqa: SIM115 - closed by `finish` or `give_up`
-        self._checked = CheckedSink(self._sink)
+    def __init__(self, store: LogStore, name: str, *, durable: bool) -> None:
+        self._store = store
+        self._name = name
+        self._file = store.new_file(name, durable=durable)
+        self._checked = CheckedSink(self._file.content)
         self._writer = pq.ParquetWriter(
             pa.PythonFile(self._checked, mode="w"),
             SCHEMA,
@@ -110,7 +110,7 @@ class _File:
 
     @property
     def size(self) -> int:
-        return self._sink.tell()
+        return self._file.content.tell()
 
     @property
     def last_time(self) -> int:
@@ -132,14 +132,13 @@ class _File:
     def finish(self) -> AddedFile:
         self._writer.add_key_value_metadata(self._checked.entry())
         self._writer.close()
+        size = self.size
         self._checked.complete()
-        if self._durable:
-            os.fsync(self._sink.fileno())
-        self._sink.close()
-        path = _put_in_place(self._temporary, self._path, self._rows)
+        name, size = self._place(size)
+        self._file.discard()
         return AddedFile(
-            path=path.name,
-            size=path.stat().st_size,
+            path=name,
+            size=size,
             rows=self._rows,
             first_token=self._first_token,
             last_token=self._last_token,
@@ -151,29 +150,23 @@ class _File:
 
     def give_up(self) -> None:
         self._writer.is_open = False  # or its end would write a footer, and complain that it cannot
-        self._sink.close()
-        self._temporary.unlink(missing_ok=True)
+        self._file.discard()
 
+    def _place(self, size: int) -> tuple[str, int]:
+        """Give the finished file its name; the name and the size of the file that has the rows now.
 
-def _put_in_place(written: Path, path: Path, rows: int) -> Path:
-    """Give a finished file its name; where the rows are now.
-
-    A file that has this name may be part of the table already, and its size with it. So it is never replaced:
-    a task of a driver that was killed can come to its end after the next driver has committed the same rows.
-    If it has as many rows it is the same piece, for the files before it were. Else they were cut elsewhere.
-    """
-    try:
-        os.link(written, path)
-    except FileExistsError:
-        if pq.read_metadata(path).num_rows == rows:
-            written.unlink()
-            os.utime(path)  # it is needed again: vacuum must not delete it
-            return path
-        path = path.with_name(f"{path.stem}-{time.time_ns():x}{path.suffix}")
-        os.link(written, path)
-    except OSError:  # a file system without links
-        path = path.with_name(f"{path.stem}-{time.time_ns():x}{path.suffix}")
-        os.replace(written, path)
-        return path
-    written.unlink()
-    return path
+        A file that has this name may be part of the table already, and its size with it. So it is never
+        replaced: a task of a driver that was killed can come to its end after the next driver has committed
+        the same rows. If it has as many rows it is the same piece, for the files before it were. Else they
+        were cut elsewhere.
+        """
+        if self._file.place(self._name):
+            return self._name, size
+        found = self._store.head(self._name)
+        if found is not None:
+            with self._store.open(self._name, found.size) as source:
+                if pq.read_metadata(source).num_rows == self._rows:
+                    return self._name, found.size
+        other = f"{self._name.removesuffix('.parquet')}-{uuid4().hex}.parquet"
+        self._file.place(other)
+        return other, size

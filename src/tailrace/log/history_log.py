@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from pathlib import Path
+from os import PathLike
 from typing import Final
 
 import pyarrow as pa
@@ -20,6 +20,7 @@ from tailrace.events.cluster_time import in_words
 from tailrace.events.promise import Promise, promise
 from tailrace.events.stages.check_resumability import history_lost
 from tailrace.events.stages.oplog_match import EntryFilter
+from tailrace.lake.storage.log_store import open_store
 from tailrace.lake.table import HistoryTable
 from tailrace.log.event_log import EventLog, LogItem, Slice, VerbatimRun
 from tailrace.log.head import place_lost
@@ -30,8 +31,6 @@ from tailrace.log.row_names import RowNames
 from tailrace.log.segments import Segments
 from tailrace.log.waiting import Waiter
 
-PROMPT_SECONDS: Final = 0.003
-"""The pause between two checks of the table's log while a stream waits for the next commit."""
 CALM_SECONDS: Final = 0.25
 _SECONDS_AFTER_FAULT: Final = 1.0
 _MAX_READERS: Final = 64
@@ -44,10 +43,12 @@ _MAX_READ_BYTES: Final = 256 << 20
 class HistoryLog(EventLog):
     """The events in the history of a deployment; there may be no history yet."""
 
-    def __init__(self, oplogs: Oplogs, path: Path, *, prompt: bool = True) -> None:
+    def __init__(self, oplogs: Oplogs, place: str | PathLike[str], *, prompt: bool = True) -> None:
         """With ``prompt``, streams wait for new commits of the history, so these are checked for often."""
         super().__init__(oplogs.lookups)
-        self.path = path
+        self._store = open_store(place)
+        self.place = self._store.place
+        """The folder or the URL of the history."""
         self.images_expired_before: Callable[[], int | None] = lambda: None
         """Returns the date, in milliseconds, before which pre-images have expired."""
         self.on_fault: Callable[[Exception], None] = lambda _: None
@@ -94,9 +95,14 @@ class HistoryLog(EventLog):
         Raises `HistoryError` for a history that cannot be this deployment's.
         """
         self._oplogs.hold(0)
-        if not HistoryTable.exists(self.path):
+        self._use(self._found())
+
+    def _found(self) -> HistoryTable | None:
+        return HistoryTable(self._store) if HistoryTable.exists(self.place) else None
+
+    def _use(self, table: HistoryTable | None) -> None:
+        if table is None:
             return
-        table = HistoryTable.open(self.path)
         check_belongs(table, self._oplogs)
         self.table = table
         self._oplogs.resume(table.through)
@@ -114,29 +120,39 @@ class HistoryLog(EventLog):
     async def _pause(self) -> None:
         """Wait until the next check: a short time while a stream waits."""
         if self._prompt and self.waiters:
-            await asyncio.sleep(PROMPT_SECONDS)
+            await asyncio.sleep(self._store.poll_seconds)
             return
         self._is_wanted.clear()
         with suppress(TimeoutError):
             async with asyncio.timeout(CALM_SECONDS):
                 await self._is_wanted.wait()
 
-    async def check(self) -> None:
-        """Read what was committed since the last check, and wake the streams that see it."""
+    async def check(self, *, at_once: bool = False) -> None:
+        """Read what was committed since the last check, and wake the streams that see it.
+
+        An object store is not asked more often than it should be, unless ``at_once`` demands it.
+        """
         async with self._checking:
+            if not (at_once or self._is_worth_a_look()):
+                return
+            # Now and then in any case: after the log was compacted, the next file never appears.
+            loop = asyncio.get_running_loop()
+            self._next_refresh = loop.time() + CALM_SECONDS
             if self.table is None:
-                self.open()
+                self._use(await loop.run_in_executor(self._thread, self._found))
                 self.waiters.wake_all()  # streams that came before the history
             else:
                 await self._read_commits(self.table)
 
+    def _is_worth_a_look(self) -> bool:
+        """A look into a local folder takes microseconds; a request to an object store waits, in a thread."""
+        if asyncio.get_running_loop().time() >= self._next_refresh:
+            return True
+        is_local = self._store.poll_seconds < CALM_SECONDS
+        return is_local and (self.table is None or self.table.has_next())
+
     async def _read_commits(self, table: HistoryTable) -> None:
         loop = asyncio.get_running_loop()
-        is_due = loop.time() >= self._next_refresh
-        if not (is_due or _next_commit(table).exists()):
-            return
-        # Now and then in any case: after the log was compacted, the next file never appears.
-        self._next_refresh = loop.time() + CALM_SECONDS
         await loop.run_in_executor(self._thread, table.refresh)
         through = table.through
         if through <= self._newest:
@@ -252,7 +268,7 @@ class HistoryLog(EventLog):
                 reader = HistoryReader(self.table, self._rows, after, through)
             found = reader.next_piece()
         except pa.ArrowException as error:
-            raise HistoryError(f"a file of the history in {self.path} is damaged: {error}") from None
+            raise HistoryError(f"a file of the history in {self.place} is damaged: {error}") from None
         if reader.place < reader.through:
             self._readers[reader.place] = reader
             while len(self._readers) > _most_readers():
@@ -286,22 +302,18 @@ def _most_readers() -> int:
     return _MAX_READERS if pa.total_allocated_bytes() < _MAX_READ_BYTES else _SMALL_READERS
 
 
-def _next_commit(table: HistoryTable) -> Path:
-    return table.path / "_delta_log" / f"{table.version + 1:020d}.json"
-
-
 def check_belongs(table: HistoryTable, oplogs: Oplogs) -> None:
     """Raise `HistoryError` unless a history is this deployment's and overlaps its oplogs."""
     table.check_identity(oplogs.identity)
     if table.through > oplogs.now:
         raise HistoryError(
-            f"the history in {table.path} is ahead of the data: it goes up to {in_words(table.through)}, "
+            f"the history in {table.place} is ahead of the data: it goes up to {in_words(table.through)}, "
             f"the oplog up to {in_words(oplogs.now)}; use the data directory it was built from, or "
             "name another folder for the history"
         )
     if table.through < oplogs.truncated_through:
         raise HistoryError(
-            f"the history in {table.path} ends at {in_words(table.through)}, and the oplog begins after "
+            f"the history in {table.place} ends at {in_words(table.through)}, and the oplog begins after "
             f"{in_words(oplogs.truncated_through)}: what is between is lost; name another folder, or remove "
             "it to begin a new history"
         )

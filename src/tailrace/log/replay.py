@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import chain
-from os import PathLike, fspath
+from os import PathLike
 from typing import Any, TypeAlias
 
 import bson
@@ -16,6 +16,7 @@ from tailrace.events.scope import Scope
 from tailrace.events.stages.plan import Plan
 from tailrace.events.stream_release import CURRENT_RELEASE, StreamRelease
 from tailrace.log.local_engine import LocalEngine
+from tailrace.places import local_path
 from tailrace.sources.archives.dumps import Dumps, PreImageDump
 from tailrace.sources.archives.shard_feed import ShardFeed
 from tailrace.sources.archives.soundness import damage_in_file
@@ -85,7 +86,8 @@ def _by_name(archives: Archive | Mapping[str, Archive]) -> Mapping[str, Archive]
 
 
 def _paths(archive: Archive) -> list[str]:
-    return [fspath(archive)] if isinstance(archive, (str, PathLike)) else [fspath(path) for path in archive]
+    found = [archive] if isinstance(archive, (str, PathLike)) else archive
+    return [local_path(path, "an archive") for path in found]
 
 
 def _decoded(

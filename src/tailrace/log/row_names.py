@@ -83,8 +83,10 @@ class RowNames:
         columns = (*TIME_COLUMNS, *KIND_COLUMNS)
         try:
             for batch in read_verified(
-                self._table.path / file.path,
+                self._table.store,
+                file.path,
                 _ALL_ROWS,
+                size=file.size,
                 columns=columns,
                 dictionaries=REPEATED,
                 groups=lambda metadata: range(begin, min(begin + GROUPS_AT_ONCE, metadata.num_row_groups)),

@@ -15,6 +15,7 @@ from tailrace.errors import (
     CommandError,
     PipelineError,
     SourceUnavailableError,
+    StoreUnavailableError,
     TailraceError,
     UsageError,
 )
@@ -22,6 +23,7 @@ from tailrace.errors import (
 _RAISED: Final = re.compile(r"^(?:\w+: )?tailrace(?:\.\w+)*\.(?P<name>\w+): (?P<text>.+)$", re.MULTILINE)
 _COMMAND_ERROR: Final = re.compile(r"(?P<message>.*) \((?P<code>\d+) \w+\)", re.DOTALL)
 """What `CommandError.__str__` writes."""
+_WITHOUT_TAILRACE: Final = "ModuleNotFoundError: No module named 'tailrace'"
 _PASSING_CODES: Final = frozenset(
     int(code)
     for code in (
@@ -118,12 +120,17 @@ def failure_of(error: BaseException) -> Failure:
     (False, 'gone (286 ChangeStreamHistoryLost)')
     """
     reported = reported_error(error)
+    if reported is None and _WITHOUT_TAILRACE in str(error):
+        return Failure(
+            "an executor has no Tailrace; install it on every worker, or send it with --archives",
+            is_retryable=False,
+        )
     if reported is None:
         lines = (line.strip() for line in str(error).splitlines())
         first = next((line for line in lines if line), type(error).__name__)
         return Failure(f"the query ended: {first}", is_retryable=True)
     command_error = reported.command_error()
-    is_away = issubclass(reported.kind, SourceUnavailableError) or (
+    is_away = issubclass(reported.kind, SourceUnavailableError | StoreUnavailableError) or (
         command_error is not None and command_error.code in _PASSING_CODES
     )
     is_users = not is_away and issubclass(reported.kind, UsageError | AccessError)

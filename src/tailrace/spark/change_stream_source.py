@@ -17,6 +17,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from tailrace.pipeline.options.event_options import StreamRequest, read_options
+from tailrace.pipeline.same_version import SameVersion
 from tailrace.pipeline.stream_batches import StreamBatches, StreamPiece
 from tailrace.sources.planning import UNLIMITED
 from tailrace.spark.row_batches import RowBatches
@@ -52,7 +53,7 @@ class ChangeStreamSource(DataSource):
         return ChangeStreamStreamReader(read_options(self.options), schema)
 
 
-class _RowReader:
+class _RowReader(SameVersion):
     """Reads rows of a stream as Arrow batches."""
 
     def __init__(self, request: StreamRequest, schema: StructType) -> None:

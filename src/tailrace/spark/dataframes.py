@@ -18,14 +18,15 @@ from tailrace.errors import CommandError
 from tailrace.events.scope import Scope, ScopeKind
 from tailrace.pipeline.failure import reported_error
 from tailrace.pipeline.options.event_options import read_options
-from tailrace.pipeline.options.option_values import PASSWORD_FILE
+from tailrace.pipeline.options.option_values import PASSWORD_FILE, STORE_FILE
+from tailrace.pipeline.store_file import private_store_file
 from tailrace.sources.deployments.connection_string import ConnectionString, is_uri, secret_file
 from tailrace.spark.change_stream_source import FORMAT, ChangeStreamSource
 
 Source: TypeAlias = (
     str | os.PathLike[str] | Mapping[str, str | os.PathLike[str] | Sequence[str | os.PathLike[str]]]
 )
-"""A connection string; a history's folder; a file or folder of archived entries, or those of each shard."""
+"""A connection string; a history, by folder or URL; a file or folder of archived entries, or each shard's."""
 
 
 def change_stream(
@@ -93,7 +94,8 @@ def _source_values(source: Source) -> dict[str, str]:
     text = os.fspath(source)
     if is_uri(text):
         return _uri_values(ConnectionString(text))
-    return {"path": text}
+    file = private_store_file(text)
+    return {"path": text} if file is None else {"path": text, STORE_FILE: file}
 
 
 def _uri_values(uri: ConnectionString) -> dict[str, str]:

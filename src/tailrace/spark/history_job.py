@@ -26,6 +26,7 @@ from tailrace.pipeline.history.progress import Progress
 from tailrace.pipeline.history.settings import PipelineSettings
 from tailrace.pipeline.history.timeline import check_timeline
 from tailrace.pipeline.history.upkeep import Upkeep
+from tailrace.pipeline.store_file import private_store_file
 from tailrace.sources.source import OplogSource
 from tailrace.spark.history_source import FORMAT, BatchSource
 
@@ -111,7 +112,13 @@ class HistoryJob:
         held = self.table.through
         if not settle(self._settings.checkpoint, held):
             _LOG.warning("The checkpoint was damaged and is created again", extra=fields(through=held))
-        plan = BatchPlan(self._source, self._settings, held, spark.sparkContext.defaultParallelism)
+        plan = BatchPlan(
+            self._source,
+            self._settings,
+            held,
+            spark.sparkContext.defaultParallelism,
+            private_store_file(self._settings.history),
+        )
         interval = self._settings.interval
         writer = (
             spark.readStream.format(FORMAT)
@@ -139,7 +146,9 @@ class HistoryJob:
             newest = {shard: mark for done in ordered for shard, mark in done.newest.items()}
             piece = built[0].piece
             after, through = piece.batch.after, piece.batch.through
-            if commit(self.table, files, after=after, through=through, newest=newest):
+            if commit(
+                self.table, files, after=after, through=through, newest=newest, shards=piece.membership
+            ):
                 rows = sum(file.rows for file in files)
                 self.progress.committed(rows, through=piece.batch.through, promised=piece.promised)
         except Exception as error:

@@ -13,7 +13,9 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from tailrace.lake.storage.store_options import store_options
 from tailrace.pipeline.history.batches import BatchPlan, BatchPlanner, BuiltPiece, Piece
+from tailrace.pipeline.same_version import SameVersion
 
 FORMAT: Final = "tailrace.pipeline"
 _SCHEMA: Final = "built binary"
@@ -39,12 +41,14 @@ class BatchSource(DataSource):
         return BatchReader(BatchPlan.from_options(self.options))
 
 
-class BatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class BatchReader(SameVersion, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans batches on the driver, builds their pieces in tasks."""
 
     def __init__(self, plan: BatchPlan) -> None:
         self._plan = plan
         self._planner = BatchPlanner(plan)
+        # Passed to the executors with the tasks; options of the query would be shown in plans.
+        self._store_options = store_options(plan.store_file)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         return self._planner.first_offset()
@@ -64,10 +68,11 @@ class BatchReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[tuple[bytes]]:
         # Imported here: a query starts a process that only plans.
+        from tailrace.lake.storage.log_store import open_store
         from tailrace.pipeline.history.build import build
 
         assert isinstance(partition, PiecePartition)
         piece = partition.piece
         source = self._plan.source.having(piece.shards)
-        built = build(source, piece.interval, self._plan.settings.history)
+        built = build(source, piece.interval, open_store(self._plan.settings.history, self._store_options))
         yield (pickle.dumps(BuiltPiece(piece, built.files, built.newest)),)

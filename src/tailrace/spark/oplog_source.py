@@ -31,6 +31,7 @@ from tailrace.events.cluster_time import END_OF_TIME, cluster_time, from_signed
 from tailrace.pipeline.oplog_batches import OplogBatches, ShardInterval
 from tailrace.pipeline.options.oplog_options import OplogOptions, read_oplog_options
 from tailrace.pipeline.rows.entry_rows import DDL, entry_rows
+from tailrace.pipeline.same_version import SameVersion
 from tailrace.sources.conditions import EVERYTHING, EntryCondition
 from tailrace.sources.planning import UNLIMITED
 from tailrace.sources.source import OplogSource
@@ -60,7 +61,7 @@ class OplogPartition(InputPartition):
         self.interval = interval
 
 
-class OplogReader(DataSourceReader):
+class OplogReader(SameVersion, DataSourceReader):
     """A batch query, with filters on operation, namespace, shard and time."""
 
     def __init__(self, options: OplogOptions) -> None:
@@ -129,7 +130,7 @@ class OplogReader(DataSourceReader):
         return _rows(self._source, partition.interval, self._condition)
 
 
-class OplogStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+class OplogStreamReader(SameVersion, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A streaming query; its offset has one cluster time for each shard."""
 
     def __init__(self, options: OplogOptions) -> None:

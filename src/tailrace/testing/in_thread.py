@@ -54,7 +54,7 @@ class Options(TypedDict, total=False):
     first_user: tuple[str, str] | None
     tls: Tls | None
     audit: AuditLog | None
-    history: Path | None
+    history: str | Path | None
     head: bool
     oplog_bytes: int
     max_bytes: int

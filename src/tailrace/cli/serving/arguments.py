@@ -8,6 +8,7 @@ from typing import Final
 
 from tailrace.cli.serving.exposure import TEST_COMMANDS, check_exposure, is_loopback
 from tailrace.cli.serving.tls_arguments import add_tls_arguments, tls_of
+from tailrace.cli.sources.folders import history_argument, local_folder
 from tailrace.errors import UsageError
 from tailrace.log_lines import LEVELS
 from tailrace.mongod.server.admin.audit import AuditLog
@@ -56,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--data",
         metavar="DIR",
-        type=Path,
+        type=local_folder,
         help="data directory; default: a temporary one, removed at the end",
     )
     add(
@@ -147,9 +148,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--history",
-        metavar="DIR",
-        type=Path,
-        help="folder of the history of all events; default: the folder history in the data directory",
+        metavar="DIR|URL",
+        type=history_argument,
+        help="folder of the history of all events, or its URL in an object store; default: the folder "
+        "history in the data directory",
     )
     add(
         "--no-spark",

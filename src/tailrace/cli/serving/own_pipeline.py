@@ -37,7 +37,8 @@ _PASSWORD_BYTES: Final = 32
 class Pipeline:
     """The pipeline that builds a server's history."""
 
-    history: Path
+    history: str
+    """A folder, or the URL of an object store."""
     is_child: bool
     """False: another process builds this history."""
     master: str | None
@@ -48,7 +49,7 @@ class Pipeline:
         """The child's command line; ``source`` are the arguments that name the deployment."""
         master = [] if self.master is None else ["--master", self.master]
         return [
-            *(sys.executable, "-m", "tailrace", "pipeline", *source, "--history", str(self.history)),
+            *(sys.executable, "-m", "tailrace", "pipeline", *source, "--history", self.history),
             *("--trigger", self.trigger, "--log-level", log_level, "--end-with-input", *master),
         ]
 
@@ -75,13 +76,13 @@ def pipeline_of(arguments: argparse.Namespace, log: Logbook, stack: ExitStack) -
             return None
     history = arguments.history
     if history is None and arguments.data is not None:
-        history = arguments.data / _HISTORY_FOLDER
+        history = str((arguments.data / _HISTORY_FOLDER).absolute())
     if history is None:
-        history = Path(
-            stack.enter_context(TemporaryDirectory(prefix="tailrace-history-", ignore_cleanup_errors=True))
+        history = stack.enter_context(
+            TemporaryDirectory(prefix="tailrace-history-", ignore_cleanup_errors=True)
         )
     return Pipeline(
-        history=history.absolute(),
+        history=history,
         is_child=not arguments.no_spark,
         master=arguments.spark_master,
         trigger=_PROMPT_TRIGGER if prompt else _CALM_TRIGGER,

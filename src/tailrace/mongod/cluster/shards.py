@@ -238,7 +238,7 @@ class Shards:
         return self.merged_log if history is None else history.event_log
 
 
-def _held_through(history: Path) -> int:
+def _held_through(history: str | Path) -> int:
     """The cluster time up to which a history is complete."""
     from tailrace.lake.table import HistoryTable  # its packages are installed only where a history is built
 

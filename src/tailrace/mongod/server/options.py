@@ -49,8 +49,8 @@ class ServerOptions:
     """The certificates, if clients may use TLS."""
     audit: AuditLog | None = None
     """Where log-ins, refusals and changes of users, roles and the catalog are written."""
-    history: Path | None = None
-    """The folder of this deployment's history; None is a server without one."""
+    history: str | Path | None = None
+    """The folder or the URL of this deployment's history; None is a server without one."""
     head: bool = True
     """Whether streams see entries of the oplog that are not yet in the history."""
     oplog_bytes: int = DEFAULT_OPLOG_SIZE

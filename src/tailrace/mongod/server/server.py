@@ -169,12 +169,12 @@ class Server(Stoppable):
             access.follow()
         return access
 
-    def serve_history(self, oplogs: Oplogs, path: Path, head: EventLog | None) -> ServedHistory:
+    def serve_history(self, oplogs: Oplogs, path: str | Path, head: EventLog | None) -> ServedHistory:
         """Open the history of a whole cluster, on its config server."""
         history = self._history = self._shared.history = self._open_history(oplogs, path, head)
         return history
 
-    def _open_history(self, oplogs: Oplogs, path: Path, head: EventLog | None) -> ServedHistory:
+    def _open_history(self, oplogs: Oplogs, path: str | Path, head: EventLog | None) -> ServedHistory:
         return ServedHistory(
             oplogs,
             path,

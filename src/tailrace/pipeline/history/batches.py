@@ -39,6 +39,8 @@ class BatchPlan:
     held: int
     """The cluster time through which the table held everything when the query began."""
     cores: int
+    store_file: str | None = None
+    """A private file of the driver with the options of the history's object store."""
 
     def to_option(self) -> dict[str, str]:
         """Return an option of the data source; options are text."""
@@ -61,6 +63,8 @@ class Piece:
     """How far the source had promised everything when the batch was planned."""
     shards: Mapping[str, Any]
     """The shards to read, if they may change."""
+    membership: Mapping[str, Any]
+    """All shards at the end of the batch, if they may change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +120,7 @@ class BatchPlanner:
         shards = self._plan.source.members_for(shards_of(end), batch.after)
         marks = [batch.after, *self._cuts(batch), batch.through]
         return [
-            Piece(Interval(after, through), batch, promised, shards)
+            Piece(Interval(after, through), batch, promised, shards, shards_of(end))
             for after, through in pairwise(marks)
             if after < through
         ]

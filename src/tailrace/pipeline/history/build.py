@@ -3,7 +3,7 @@
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from os import PathLike
 from typing import Final
 
 import pyarrow as pa
@@ -14,6 +14,7 @@ from tailrace.events.interval import Interval
 from tailrace.lake.bulk.raw_entries import RawEntries, joined
 from tailrace.lake.bulk.rows import BulkRows, PreImageOf
 from tailrace.lake.data_file import AddedFile
+from tailrace.lake.storage.log_store import LogStore
 from tailrace.lake.writer import write_files
 from tailrace.sources.archives.entries import entry_time
 from tailrace.sources.shard_events import ShardStages
@@ -34,14 +35,14 @@ class BuiltInterval:
     """The newest entry of each shard that has entries in the interval."""
 
 
-def build(source: OplogSource, interval: Interval, directory: Path) -> BuiltInterval:
+def build(source: OplogSource, interval: Interval, place: str | PathLike[str] | LogStore) -> BuiltInterval:
     """Write the files of an interval; they belong to the table after the driver has committed them.
 
     An interval without events has none. Memory does not grow with the interval.
     """
     newest: dict[str, bytes] = {}
     batches = shared_rows(source, interval.after, interval.through, newest=newest)
-    files = write_files(directory, batches, name=interval.name)
+    files = write_files(place, batches, name=interval.name)
     return BuiltInterval(tuple(files), {shard: EntryMark.of(raw) for shard, raw in newest.items()})
 
 

@@ -19,18 +19,22 @@ from tailrace.lake.table import HistoryTable
 from tailrace.pipeline.history.offset import from_offset, shards_of
 from tailrace.pipeline.history.settings import PipelineSettings
 from tailrace.pipeline.history.timeline import check_timeline
+from tailrace.places import is_object_store
 from tailrace.sources.source import OplogSource
 
 
 def open_table(source: OplogSource, settings: PipelineSettings) -> HistoryTable:
     """Open the history of a source, or create it; `UsageError` if it cannot be continued from this source."""
     path = settings.history
-    source.remember(_newest_shards(settings.checkpoint))
+    table = HistoryTable.open(path) if HistoryTable.exists(path) else None
+    # Older releases stored the shards in the checkpoint only.
+    source.remember((table and table.shards) or _newest_shards(settings.checkpoint))
     identity, oldest = source.identity(), source.oldest()
-    if not HistoryTable.exists(path):
+    if table is None:
+        if is_object_store(path):
+            shutil.rmtree(settings.checkpoint, ignore_errors=True)  # of a history that was deleted there
         release = settings.release or source.release() or CURRENT_RELEASE
         return HistoryTable.create(path, identity=identity, begins=source.beginning(), release=release)
-    table = HistoryTable.open(path)
     if settings.release is not None and settings.release.number != table.release.number:
         raise UsageError(
             f"the history {path} was created as one of release {table.release.version}, not of "

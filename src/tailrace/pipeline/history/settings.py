@@ -1,10 +1,13 @@
 """Settings of a pipeline: where its history is, when batches begin, how large they may be."""
 
+import os
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
 from tailrace.events.stream_release import StreamRelease
+from tailrace.places import is_object_store, local_path
 
 CHECKPOINT_FOLDER: Final = "_checkpoint"
 """Inside the table; readers of Delta ignore names that begin with an underscore."""
@@ -18,7 +21,8 @@ SMALL_BATCH_BYTES: Final = 16 << 20
 
 @dataclass(frozen=True, slots=True)
 class PipelineSettings:
-    history: Path
+    history: str | Path
+    """A folder, or the URL of an object store."""
     interval: float | None = 0.0
     """Seconds between the beginnings of two batches; with 0 each begins when there is something new. None
     takes everything that is there at the start and ends."""
@@ -37,5 +41,11 @@ class PipelineSettings:
 
     @property
     def checkpoint(self) -> Path:
-        """Where Spark stores which batches it planned and finished."""
-        return self.history / CHECKPOINT_FOLDER
+        """Where Spark stores which batches it planned and finished.
+
+        That of a history in an object store is on the driver's disk: the table decides, so it may be lost.
+        """
+        if is_object_store(self.history):
+            cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+            return cache / "tailrace" / "checkpoints" / sha256(str(self.history).encode()).hexdigest()[:32]
+        return Path(local_path(self.history)) / CHECKPOINT_FOLDER

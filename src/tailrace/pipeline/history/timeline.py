@@ -17,6 +17,6 @@ def check_timeline(source: OplogSource, table: HistoryTable) -> None:
             where = f" of the shard {shard}" if shard else ""
             raise HistoryError(
                 f"the oplog{where} no longer has the entry of {in_words(mark.time)}, term {mark.term}, up to "
-                f"which the history {table.path} was built: the deployment was restored from a backup; "
+                f"which the history {table.place} was built: the deployment was restored from a backup; "
                 "restore the history of that time, or name another directory for a history that begins now"
             )

@@ -24,6 +24,7 @@ class Upkeep:
 
     def __init__(self, settings: PipelineSettings) -> None:
         self._settings = settings
+        self._table: HistoryTable | None = None
         self._vacuumed = time.monotonic()
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name="tailrace-upkeep", daemon=True)
@@ -39,16 +40,16 @@ class Upkeep:
     def finish(self) -> None:
         """Stop, and tidy once more: a job that has done everything may have been shorter than a pause."""
         self.stop()
-        self._try_to_tidy(HistoryTable.open(self._settings.history))
+        self._try_to_tidy()
 
     def _run(self) -> None:
-        table = HistoryTable.open(self._settings.history)
         while not self._ending.wait(_PAUSE_SECONDS):
-            self._try_to_tidy(table)
+            self._try_to_tidy()
 
-    def _try_to_tidy(self, table: HistoryTable) -> None:
+    def _try_to_tidy(self) -> None:
         try:
-            self._tidy(table)
+            self._table = self._table or HistoryTable.open(self._settings.history)
+            self._tidy(self._table)
         except (TailraceError, OSError) as error:
             _LOG.warning("The history could not be tidied", extra=fields(reason=str(error)))
 

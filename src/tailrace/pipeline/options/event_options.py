@@ -20,10 +20,11 @@ from tailrace.events.options import OPTIONS, OptionForm
 from tailrace.events.position import EARLIEST, LATEST
 from tailrace.events.scope import Scope
 from tailrace.events.stream_release import CURRENT_RELEASE, StreamRelease
-from tailrace.pipeline.options.option_values import PASSWORD_FILE, OptionValues
+from tailrace.pipeline.options.option_values import PASSWORD_FILE, STORE_FILE, OptionValues
 from tailrace.pipeline.rows.schema import Documents, FaultMode, Output, RowLayout
 from tailrace.pipeline.streams.open_source import SourceOptions
 from tailrace.pipeline.streams.stream_spec import StreamSpec
+from tailrace.places import history_place, is_object_store, local_path
 from tailrace.sources.deployments.connection_string import is_uri
 
 _PREFIXES: Final = ("spark.mongodb.read.", "spark.mongodb.", "read.")
@@ -50,7 +51,8 @@ _OTHERS: Final = (
     "documentsAs", "documentSchema", "endingOffsets", "endingTimestamp", "failOnDataLoss", "let",
     "maxBytesPerTrigger", "maxEntriesPerTrigger", "mode", "ns", "options", "output", "outputExtendedJson",
     "parameters", "partitions", "pipeline", "preImages", "publishFullDocumentOnly", "rawData",
-    "serverVersion", PASSWORD_FILE, "startingOffsets", "startingTimestamp", "startupMode", _STARTUP_TIME,
+    "serverVersion", PASSWORD_FILE, STORE_FILE, "startingOffsets", "startingTimestamp", "startupMode",
+    _STARTUP_TIME,
 )  # fmt: skip
 _KNOWN: Final = frozenset(name.lower() for name in (*_OTHERS, *_SOURCES))
 
@@ -153,14 +155,18 @@ def _source(values: OptionValues) -> SourceOptions:
     )
     text = values.text(name) or ""
     uri = values.uri(text) if name == "uri" else None
-    history = text if name == "history" else None
+    history = history_place(text) if name == "history" else None
     oplogs: dict[str, tuple[str, ...]] | None = None
     if name == "path" and is_uri(text):
         uri = values.uri(text)
-    elif name == "path" and os.path.isdir(os.path.join(text, "_delta_log")):
-        history = text
+    elif name == "path" and is_object_store(text):
+        history = history_place(text)
     elif name == "path":
-        oplogs = {"": (text,)}
+        path = local_path(text, "a history or an archived oplog")
+        if os.path.isdir(os.path.join(path, "_delta_log")):
+            history = path
+        else:
+            oplogs = {"": (path,)}
     elif name in ("oplog", "oplogs"):
         oplogs = {"": values.paths(name)} if name == "oplog" else values.paths_by_key(name)
     images = values.paths_by_key("preImages") if "preImages" in values else None
@@ -172,6 +178,7 @@ def _source(values: OptionValues) -> SourceOptions:
         if images is None
         else {shard if shard in (oplogs or {}) else None: paths for shard, paths in images.items()},
         values.paths_by_key("documents") if "documents" in values else None,
+        values.text(STORE_FILE),
     )
 
 

@@ -14,6 +14,7 @@ from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.plan import Plan
 from tailrace.events.stream_release import StreamRelease
 from tailrace.lake.schema import time_of, times_of
+from tailrace.lake.storage.store_options import store_options
 from tailrace.lake.table import HistoryTable
 from tailrace.log.event_log import EventLog, LogItem, Slice, VerbatimRun
 from tailrace.log.recorded import RecordedItem, RowReader
@@ -30,14 +31,23 @@ _INVALIDATING: Final = pa.array(sorted(frozenset().union(*INVALIDATING.values())
 class HistoryEvents(EventSource):
     """The events of a table; it is opened where it is used."""
 
-    def __init__(self, path: str, documents: Mapping[str, tuple[str, ...]] | None = None) -> None:
-        """``documents`` are dumps of collections by namespace, for streams that show current documents."""
+    def __init__(
+        self,
+        path: str,
+        documents: Mapping[str, tuple[str, ...]] | None = None,
+        store_file: str | None = None,
+    ) -> None:
+        """``documents`` are dumps of collections by namespace, for streams that show current documents.
+
+        ``store_file`` has the options of an object store; by default the environment has them.
+        """
         self._path = path
+        self._options = store_options(store_file)  # for executors, which may have none of their own
         self._documents = documents or {}
         self._table()  # a folder that is no history is refused now
 
     def _table(self) -> HistoryTable:
-        return HistoryTable.open(self._path)
+        return HistoryTable.open(self._path, self._options)
 
     @property
     def is_cluster(self) -> bool:

@@ -18,6 +18,8 @@ class SourceOptions:
     pre_images: Mapping[str | None, tuple[str, ...]] | None = None
     documents: Mapping[str, tuple[str, ...]] | None = None
     """Dumps of collections by namespace, for `updateLookup` on archived files."""
+    store_file: str | None = None
+    """A file with the options of the history's object store; None for those of the environment."""
 
     @property
     def names_shards(self) -> bool:
@@ -44,5 +46,5 @@ def open_source(options: SourceOptions) -> EventSource:
     if options.history is not None:
         from tailrace.pipeline.streams.history_events import HistoryEvents
 
-        return HistoryEvents(options.history, options.documents)
+        return HistoryEvents(options.history, options.documents, options.store_file)
     raise UsageError("name one source: uri for a deployment, history for a table, oplog or oplogs for files")

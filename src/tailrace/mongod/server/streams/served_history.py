@@ -28,7 +28,7 @@ class ServedHistory:
     def __init__(
         self,
         oplogs: Oplogs,
-        path: Path,
+        path: str | Path,
         head: EventLog | None,
         *,
         log: Logbook,
@@ -72,7 +72,7 @@ class ServedHistory:
 
     async def look(self) -> None:
         """Read what was committed to the history since the last call."""
-        await self._log.check()
+        await self._log.check(at_once=True)
 
     @property
     def through(self) -> int:
@@ -87,7 +87,7 @@ class ServedHistory:
     def status(self) -> dict[str, Any]:
         """The section `history` of serverStatus."""
         table = self._log.table
-        shown: dict[str, Any] = {"path": str(self._log.path), "exists": table is not None}
+        shown: dict[str, Any] = {"path": self._log.place, "exists": table is not None}
         if table is not None:
             newest = self._oplogs.last_committed
             lag = max((newest >> 32) - (self.through >> 32), 0)
@@ -109,7 +109,7 @@ class ServedHistory:
             self._logbook.warning("HISTORY", "The history could not be read", error=self._fault)
 
 
-def _new_log(oplogs: Oplogs, path: Path, *, prompt: bool) -> "HistoryLog":
+def _new_log(oplogs: Oplogs, path: str | Path, *, prompt: bool) -> "HistoryLog":
     try:
         from tailrace.log.history_log import HistoryLog
     except ImportError as error:

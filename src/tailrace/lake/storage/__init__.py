@@ -1,0 +1,1 @@
+"""Where a history is stored: local folders and object stores."""
