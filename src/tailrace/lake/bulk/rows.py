@@ -20,6 +20,7 @@ from tailrace.events.oplog_entry import PLAIN
 from tailrace.events.pre_image_key import has_pre_image, pre_image_of
 from tailrace.lake.bulk.columns import PlainRows, SharedParts, bulk_columns
 from tailrace.lake.bulk.entry_forms import EntryForms
+from tailrace.lake.bulk.holders import HeldRows, Holders, holders_of
 from tailrace.lake.bulk.plain_entries import (
     DELETED,
     INSERTED,
@@ -32,6 +33,7 @@ from tailrace.lake.bulk.plain_entries import (
 )
 from tailrace.lake.bulk.plain_groups import plain_groups
 from tailrace.lake.bulk.raw_entries import RawEntries
+from tailrace.lake.bulk.splicing import Positions
 from tailrace.lake.bulk.transaction_rows import transaction_rows
 from tailrace.lake.rows import RowBuilder, names_of
 
@@ -46,12 +48,18 @@ _Ask: TypeAlias = tuple[str, int, int, bytes, list[bytes | None], int]
 class BulkRows:
     """Makes batches of rows from time slices of the oplogs; remembers forms and kinds of entries."""
 
-    def __init__(self, events_of: EventsOf, pre_image_of: PreImageOf | None = None) -> None:
-        """``pre_image_of`` is for sources that store images; it is called in the order of the oplog."""
+    def __init__(
+        self, events_of: EventsOf, pre_image_of: PreImageOf | None = None, *, marks_end: bool = False
+    ) -> None:
+        """``pre_image_of`` is for sources that store images; it is called in the order of the oplog.
+
+        ``marks_end`` is whether the ends of transactions are events, which the stages of ``events_of`` decide.
+        """
         self._events_of = events_of
         self._pre_image_of = pre_image_of
         self._rows = RowBuilder()
         self._forms = EntryForms()
+        self._held = HeldRows(marks_end=marks_end)
         self._known: dict[tuple[str, bytes, int], SharedParts] = {}
         self.entries = 0
         """How many entries were read."""
@@ -66,7 +74,8 @@ class BulkRows:
         plain: list[PlainRows] = []
         events: list[ChangeEvent] = []
         for shard, raws in entries.items():
-            groups = self._plain_rows(shard, raws)
+            groups, ends = self._plain_rows(shard, raws)
+            events += ends
             is_plain = np.zeros(len(raws), np.bool_)
             for group in groups:
                 is_plain[group.entries.number] = True
@@ -81,21 +90,27 @@ class BulkRows:
         inside, events = transaction_rows(events, shared_parts)
         return bulk_columns(plain + inside, self._rows.batch(events))
 
-    def _plain_rows(self, shard: str, raws: Sequence[bytes]) -> list[PlainRows]:
+    def _plain_rows(self, shard: str, raws: Sequence[bytes]) -> tuple[list[PlainRows], list[ChangeEvent]]:
+        """Return the rows of plain entries and holders, and the events of the ends of transactions."""
         run = RawEntries.of(raws).padded()
         if not len(run):
-            return []
+            return [], []
         buffer = np.frombuffer(run.memory, np.uint8)
         starts = np.concatenate([[0], run.ends[:-1]])
-        parts = []
+        parts: list[Positions] = []
+        holders: list[Holders] = []
         for found in self._forms.find(buffer, starts, run.ends):
-            changes, _ = changes_of(buffer, found, envelope_of(buffer, found))
-            parts.append(changes)
+            held = holders_of(buffer, found)
+            if held is not None:
+                holders.append(held)
+            parts.append(changes_of(buffer, found, envelope_of(buffer, found))[0])
 
         def shared_of(head: bytes, entries: PlainEntries, row: int) -> SharedParts | None:
             return self._shared(shard, head, entries, row)
 
-        return plain_groups(shard, joined_entries(run.memory, buffer, parts), shared_of)
+        groups = plain_groups(shard, joined_entries(run.memory, buffer, parts), shared_of)
+        inside, ends = self._held.rows(shard, run.memory, buffer, holders, shared_of)
+        return groups + inside, ends
 
     def _shared(self, shard: str, head: bytes, entries: PlainEntries, row: int) -> SharedParts | None:
         operation = int(entries.part(Part.OPERATION)[row])
