@@ -5,6 +5,7 @@ One process, without reading and without Parquet; a row inside of a transaction 
 
 import gc
 from collections.abc import Sequence
+from dataclasses import replace
 from time import process_time
 
 from tailrace.events.change_event import ChangeEvent
@@ -16,13 +17,13 @@ from tests.support.bulk import BulkMix, generate_bulk
 
 ENTRIES = 40_000
 ROUNDS = 3
-_ALONE = {"transactions": 0.0, "batches": 0.0, "collections": 1}
+_ONE = BulkMix(transactions=0, batches=0, collections=1, retryable=1)
 
 SHAPES = {
-    "retryable inserts": BulkMix(inserts=1, updates=0, retryable=1, **_ALONE),
-    "retryable updates": BulkMix(inserts=0, updates=1, retryable=1, **_ALONE),
-    "retryable deletes": BulkMix(inserts=0, updates=0, retryable=1, **_ALONE),
-    "inserts without a session": BulkMix(inserts=1, updates=0, retryable=0, **_ALONE),
+    "retryable inserts": replace(_ONE, inserts=1, updates=0),
+    "retryable updates": replace(_ONE, inserts=0, updates=1),
+    "retryable deletes": replace(_ONE, inserts=0, updates=0),
+    "inserts without a session": replace(_ONE, inserts=1, updates=0, retryable=0),
     "transactions of 4": BulkMix(transactions=1, collections=1),
     "vectored inserts of 10": BulkMix(transactions=0, batches=1, collections=1),
     "the mix, 1 collection": BulkMix(collections=1),
@@ -47,7 +48,7 @@ def seconds_for(slices: Sequence[Sequence[bytes]]) -> tuple[int, float]:
 
 
 def main() -> None:
-    print(f"row-shapes: {ENTRIES:,} rows of each shape in slices of {SLICE_ENTRIES:,} entries, processor time")
+    print(f"row-shapes: {ENTRIES:,} rows of each shape, slices of {SLICE_ENTRIES:,} entries, processor time")
     for name, mix in SHAPES.items():
         size = mix.transaction_size if mix.transactions == 1 else mix.batch_size if mix.batches == 1 else 1
         entries = list(generate_bulk(seed=7, count=ENTRIES // size, mix=mix))

@@ -1,4 +1,4 @@
-"""A long oplog as applications write it, for benchmarks: retryable writes of some sessions, some transactions."""
+"""A long oplog as applications write it, for benchmarks: mostly retryable writes, and some transactions."""
 
 import random
 from collections.abc import Iterator

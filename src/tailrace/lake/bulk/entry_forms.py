@@ -97,6 +97,8 @@ class EntryForm:
 
         for step in self._steps:
             keep(have_bytes(buffer, position, step.lead))
+            if not len(rows):
+                return Found(self, rows, {})
             if step.name == "op":
                 places["head"] = position
             position = position + len(step.lead)

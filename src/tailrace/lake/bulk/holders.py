@@ -1,8 +1,8 @@
 """The operations inside of transactions and batches, as plain entries.
 
 A *holder* is an `applyOps` entry that is complete in itself: a transaction in one entry, the documents of an
-`insertMany`, a batch of deletes. Its operations are found in its bytes, and rows are made of all of them or of
-none. Transactions of several entries, prepared ones and what else is unusual take the general path.
+`insertMany`, a batch of deletes. Its operations are found in its bytes, and rows are made of all of them or
+of none. Transactions of several entries, prepared ones and what else is unusual take the general path.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,7 +29,16 @@ from tailrace.lake.bulk.plain_entries import (
     joined_entries,
 )
 from tailrace.lake.bulk.plain_groups import SharedOf, plain_groups
-from tailrace.lake.bulk.splicing import Bytes, Positions, Slices, have_bytes, items, lines, piece_of, slices_of
+from tailrace.lake.bulk.splicing import (
+    Bytes,
+    Positions,
+    Slices,
+    have_bytes,
+    items,
+    lines,
+    piece_of,
+    slices_of,
+)
 
 _COMMAND: Final = b"c\0"
 _NAMESPACE: Final = rawbson.INT32_LE.pack(11) + b"admin.$cmd\0"

@@ -63,14 +63,15 @@ class PlainEntries:
         return PlainEntries(self.memory, self.buffer, self.parts[:, rows])
 
     def __len__(self) -> int:
-        return self.parts.shape[1]
+        return int(self.parts.shape[1])
 
     def part(self, part: Part) -> Positions:
-        return self.parts[part]
+        values: Positions = self.parts[part]
+        return values
 
     @property
     def number(self) -> Positions:
-        return self.parts[Part.NUMBER]
+        return self.part(Part.NUMBER)
 
     @property
     def operation(self) -> int:
@@ -79,19 +80,19 @@ class PlainEntries:
 
     @property
     def o(self) -> Positions:
-        return self.parts[Part.O]
+        return self.part(Part.O)
 
     @property
     def o_size(self) -> Positions:
-        return self.parts[Part.O_SIZE]
+        return self.part(Part.O_SIZE)
 
     @property
     def key(self) -> Positions:
-        return self.parts[Part.KEY]
+        return self.part(Part.KEY)
 
     @property
     def key_size(self) -> Positions:
-        return self.parts[Part.KEY_SIZE]
+        return self.part(Part.KEY_SIZE)
 
     @property
     def ts(self) -> npt.NDArray[np.uint64]:

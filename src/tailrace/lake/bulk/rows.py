@@ -1,9 +1,9 @@
 """Raw entries of all shards to rows of the history, many at a time.
 
 Nearly all entries of an oplog are plain inserts, updates and deletes, or hold some (`plain_entries.py`,
-`holders.py`). The first of each kind goes through the stages, which decide what event it is; the others differ
-in times, key and document only, and are spliced (`columns.py`). Every other entry takes the general path,
-through the stages and `rows.py`. Both give the same bytes; the tests compare them.
+`holders.py`). The first of each kind goes through the stages, which decide what event it is; the others
+differ in times, key and document only, and are spliced (`columns.py`). Every other entry takes the general
+path, through the stages and `lake/rows.py`. Both give the same bytes; the tests compare them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from tailrace.bson import raw as rawbson
+from tailrace.errors import CommandError
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.layout.entry import O2_LEAD, O_LEAD, tail
 from tailrace.events.memo import remember
@@ -53,7 +54,7 @@ class BulkRows:
     ) -> None:
         """``pre_image_of`` is for sources that store images; it is called in the order of the oplog.
 
-        ``marks_end`` is whether the ends of transactions are events, which the stages of ``events_of`` decide.
+        ``marks_end`` is whether the stages of ``events_of`` make events of the ends of transactions.
         """
         self._events_of = events_of
         self._pre_image_of = pre_image_of
@@ -117,7 +118,10 @@ class BulkRows:
         place = (shard, head, operation)
         if place in self._known:
             return self._known[place]
-        events = self._events_of(shard, [_as_entry(head, operation, entries, row)])
+        try:
+            events = self._events_of(shard, [_as_entry(head, operation, entries, row)])
+        except CommandError:
+            return None  # the general path raises it, unless the change is inside of a transaction
         if len(events) != 1:
             return None
         event = events[0]
