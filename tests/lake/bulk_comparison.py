@@ -6,20 +6,19 @@ import pyarrow as pa
 
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.merge import order_key
-from tailrace.events.stages.lookups import Lookups
+from tailrace.events.stages.lookups import EntryLookup, Lookups
 from tailrace.events.stages.parts import DeploymentPart
 from tailrace.lake.bulk.rows import EventsOf
 from tailrace.lake.deferred_entries import events_or_deferred
 from tailrace.lake.rows import RowBuilder
-from tests.support.history import History
 
 Entries = Mapping[str, Sequence[bytes]]
 
 
 def general_path(
-    shards: Sequence[str], history: History | None = None, *, marks_end: bool = False
+    shards: Sequence[str], find_entry: EntryLookup | None = None, *, marks_end: bool = False
 ) -> EventsOf:
-    lookups = Lookups() if history is None else Lookups(entry=history.entry)
+    lookups = Lookups() if find_entry is None else Lookups(entry=find_entry)
     parts = {shard: DeploymentPart(shard, lookups, marks_end=marks_end) for shard in shards}
 
     def events_of(shard: str, raws: Sequence[bytes]) -> list[ChangeEvent]:

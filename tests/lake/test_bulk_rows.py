@@ -17,7 +17,7 @@ from tests.support.workload import generate_bulk
 
 
 def check_same(entries: Entries, history: History | None = None) -> pa.RecordBatch:
-    events_of = general_path(list(entries), history, marks_end=True)
+    events_of = general_path(list(entries), None if history is None else history.entry, marks_end=True)
     found = BulkRows(events_of, marks_end=True).batch(entries)
     found.validate(full=True)
     expected = one_by_one(events_of, entries)
