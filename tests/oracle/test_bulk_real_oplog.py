@@ -1,10 +1,13 @@
 """What a real driver makes a real server write takes the fast path, and has the same rows as one by one."""
 
+from typing import Any
+
 import bson
 from bson import CodecOptions, ObjectId, Timestamp
 from bson.raw_bson import RawBSONDocument
 from pymongo import DeleteOne, InsertOne, MongoClient, UpdateOne
 from pymongo.client_session import ClientSession
+from pymongo.collection import Collection
 
 from tailrace.lake.bulk.rows import BulkRows
 from tests.lake.bulk_comparison import general_path, one_by_one
@@ -51,7 +54,7 @@ def large(session: ClientSession) -> None:
 
 def entries_after(client: MongoClient[Document], start: Timestamp) -> list[bytes]:
     raw = CodecOptions(document_class=RawBSONDocument)
-    oplog = client.local.get_collection("oplog.rs", codec_options=raw)
+    oplog: Collection[Any] = client.local.get_collection("oplog.rs", codec_options=raw)
     return [bytes(document.raw) for document in oplog.find({"ts": {"$gt": start}, "op": {"$ne": "n"}})]
 
 

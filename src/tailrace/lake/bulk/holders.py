@@ -12,12 +12,8 @@ from typing import Final
 import numpy as np
 
 from tailrace.bson import raw as rawbson
-from tailrace.events.change_event import ChangeEvent, EventKinds
 from tailrace.events.event_token import index_hex
 from tailrace.events.layout.event import NO_SESSION, WITH_NUMBER, WITH_SESSION
-from tailrace.events.oplog_entry import Extras, Head, OplogEntry
-from tailrace.events.stages.transform.noop import transform_noop
-from tailrace.events.stages.unwind_transaction import END_NAMESPACE, end_payload
 from tailrace.lake.bulk.columns import InTransaction, PlainRows, bare_rest, session_rest
 from tailrace.lake.bulk.entry_forms import EntryForms, Found
 from tailrace.lake.bulk.plain_entries import (
@@ -39,6 +35,7 @@ from tailrace.lake.bulk.splicing import (
     piece_of,
     slices_of,
 )
+from tailrace.lake.bulk.transaction_ends import TransactionEnd
 
 _COMMAND: Final = b"c\0"
 _NAMESPACE: Final = rawbson.INT32_LE.pack(11) + b"admin.$cmd\0"
@@ -100,12 +97,11 @@ class HeldRows:
     def __init__(self, *, marks_end: bool) -> None:
         self._marks_end = marks_end
         self._forms = EntryForms()
-        self._kinds = EventKinds()
 
     def rows(
         self, shard: str, memory: bytes, buffer: Bytes, holders: Sequence[Holders], shared_of: SharedOf
-    ) -> tuple[list[PlainRows], list[ChangeEvent]]:
-        """Return the rows of operations, and the events of the ends of their transactions."""
+    ) -> tuple[list[PlainRows], list[TransactionEnd]]:
+        """Return the rows of operations, and the ends of their transactions."""
         if not holders:
             return [], []
         outer = np.concatenate([held.parts for held in holders], axis=1)
@@ -127,7 +123,7 @@ class HeldRows:
             for rows in groups:
                 np.add.at(done, rows.entries.number, 1)
             entries = entries.at((done == counts)[entries.number])
-        ends = self._ends(shard, groups, outer, buffer, counts) if self._marks_end else []
+        ends = _ends(groups, outer, buffer, counts) if self._marks_end else []
         for rows in groups:
             rows.entries.number[:] = outer[Part.NUMBER][rows.entries.number]
         return groups, ends
@@ -159,38 +155,36 @@ class HeldRows:
         done = np.bincount(entries.number, minlength=len(counts))
         return entries.at((done == counts)[entries.number]), counts
 
-    def _ends(
-        self, shard: str, groups: Sequence[PlainRows], outer: Positions, buffer: Bytes, counts: Positions
-    ) -> list[ChangeEvent]:
-        namespaces: dict[int, set[str]] = {}
-        for rows in groups:
-            if rows.transaction is not None and rows.transaction.session == _IN_TRANSACTION:
-                names = [shared.ns for shared in rows.shared]
-                for number, code in zip(rows.entries.number.tolist(), rows.codes.tolist(), strict=True):
-                    namespaces.setdefault(number, set()).add(names[code])
-        holders = PlainEntries(b"", buffer, outer)
-        times, numbers = holders.ts, items(buffer, "<i8")[outer[Part.TRANSACTION_NUMBER]]
-        events = []
-        for number in sorted(namespaces):
-            start = int(outer[Part.LSID, number])
-            lsid = buffer[start : start + int(outer[Part.LSID_SIZE, number])].tobytes()
-            wall = int(outer[Part.WALL, number])
-            txn_number = int(numbers[number])
-            extras = Extras(
-                lsid=lsid, txn_number=txn_number, in_apply_ops=True, operations_before=int(counts[number])
-            )
-            payload = end_payload(sorted(namespaces[number]), lsid, txn_number)
-            end = OplogEntry(
-                rawbson.EMPTY, _END_HEAD, rawbson.EMPTY, payload, int(times[number]), 0,
-                buffer[wall : wall + 8].tobytes(), extras,
-            )  # fmt: skip
-            event = transform_noop(end, self._kinds, frozenset())
-            event.shard = shard
-            events.append(event)
-        return events
+
+def _ends(
+    groups: Sequence[PlainRows], outer: Positions, buffer: Bytes, counts: Positions
+) -> list[TransactionEnd]:
+    """Return the ends of transactions; rows are numbered by their holders."""
+    namespaces: dict[int, set[str]] = {}
+    for rows in groups:
+        if rows.transaction is not None and rows.transaction.session == _IN_TRANSACTION:
+            names = [shared.ns for shared in rows.shared]
+            pairs = np.unique(rows.entries.number * len(names) + rows.codes)
+            for number, code in zip(*map(np.ndarray.tolist, np.divmod(pairs, len(names))), strict=True):
+                namespaces.setdefault(number, set()).add(names[code])
+    numbers = items(buffer, "<i8")[outer[Part.TRANSACTION_NUMBER]].tolist()
+    times = items(buffer, "<u8")[outer[Part.TIME]].tolist()
+    walls, sessions = outer[Part.WALL].tolist(), outer[Part.LSID].tolist()
+    sizes, lengths = outer[Part.LSID_SIZE].tolist(), counts.tolist()
+    memory = buffer.data
+    return [
+        TransactionEnd(
+            times[number],
+            bytes(memory[walls[number] : walls[number] + 8]),
+            bytes(memory[sessions[number] : sessions[number] + sizes[number]]),
+            numbers[number],
+            lengths[number],
+            tuple(sorted(names)),
+        )
+        for number, names in sorted(namespaces.items())
+    ]
 
 
-_END_HEAD: Final = Head("n", END_NAMESPACE, None)
 _OUTER: Final = (Part.TIME, Part.WALL, Part.LSID, Part.LSID_SIZE, Part.TRANSACTION_NUMBER)
 
 

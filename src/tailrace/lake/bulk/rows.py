@@ -35,6 +35,7 @@ from tailrace.lake.bulk.plain_entries import (
 from tailrace.lake.bulk.plain_groups import plain_groups
 from tailrace.lake.bulk.raw_entries import RawEntries
 from tailrace.lake.bulk.splicing import Positions
+from tailrace.lake.bulk.transaction_ends import EndRows, TransactionEnd
 from tailrace.lake.bulk.transaction_rows import transaction_rows
 from tailrace.lake.rows import RowBuilder, names_of
 
@@ -60,6 +61,7 @@ class BulkRows:
         self._pre_image_of = pre_image_of
         self._rows = RowBuilder()
         self._forms = EntryForms()
+        self._ends = EndRows()
         self._held = HeldRows(marks_end=marks_end)
         self._known: dict[tuple[str, bytes, int], SharedParts] = {}
         self.entries = 0
@@ -74,9 +76,12 @@ class BulkRows:
         """
         plain: list[PlainRows] = []
         events: list[ChangeEvent] = []
+        finished: list[pa.RecordBatch] = []
         for shard, raws in entries.items():
             groups, ends = self._plain_rows(shard, raws)
-            events += ends
+            end_rows, other_ends = self._ends.batch(ends, shard)
+            finished += end_rows
+            events += other_ends
             is_plain = np.zeros(len(raws), np.bool_)
             for group in groups:
                 is_plain[group.entries.number] = True
@@ -89,10 +94,11 @@ class BulkRows:
         if self._pre_image_of is not None:
             _add_images(plain, events, self._pre_image_of)
         inside, events = transaction_rows(events, shared_parts)
-        return bulk_columns(plain + inside, self._rows.batch(events))
+        general = pa.concat_batches([self._rows.batch(events), *finished])
+        return bulk_columns(plain + inside, general)
 
-    def _plain_rows(self, shard: str, raws: Sequence[bytes]) -> tuple[list[PlainRows], list[ChangeEvent]]:
-        """Return the rows of plain entries and holders, and the events of the ends of transactions."""
+    def _plain_rows(self, shard: str, raws: Sequence[bytes]) -> tuple[list[PlainRows], list[TransactionEnd]]:
+        """Return the rows of plain entries and holders, and the ends of transactions."""
         run = RawEntries.of(raws).padded()
         if not len(run):
             return [], []
