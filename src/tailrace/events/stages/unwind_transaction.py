@@ -140,13 +140,17 @@ END_NAMESPACE: Final = "admin.$cmd"
 
 def end_payload(namespaces: Sequence[str], lsid: bytes, txn_number: int) -> bytes:
     """Return the `o2` of the no-op that stands for the end of a transaction."""
-    names = rawbson.document(
-        *(rawbson.string(str(index).encode(), ns.encode()) for index, ns in enumerate(namespaces))
-    )
     return rawbson.document(
-        rawbson.element(rawbson.ARRAY, b"endOfTransaction", names),
+        rawbson.element(rawbson.ARRAY, b"endOfTransaction", names_array(namespaces)),
         rawbson.element(rawbson.DOCUMENT, b"lsid", lsid),
         rawbson.element(rawbson.INT64, b"txnNumber", rawbson.INT64_LE.pack(txn_number)),
+    )
+
+
+def names_array(namespaces: Sequence[str]) -> bytes:
+    """Return the array of the namespaces that a transaction has changed."""
+    return rawbson.document(
+        *(rawbson.string(b"%d" % index, ns.encode()) for index, ns in enumerate(namespaces))
     )
 
 

@@ -44,9 +44,8 @@ from tailrace.lake.bulk.splicing import (
     spliced,
 )
 from tailrace.lake.entry_remainder import BARE_DIFF_LEAD, LSID_LEAD, NUMBER_LEAD
-from tailrace.lake.schema import CANONICAL, SCHEMA, time_columns, times_of
+from tailrace.lake.schema import CANONICAL, NAMES, SCHEMA, time_columns, times_of
 
-_NAMES: Final = ("operation", "db", "coll", "uuid")
 _TIME_WIDTH: Final = 8
 
 
@@ -120,7 +119,7 @@ class _Columns:
         self._tokens = self._tokens_in_order()
 
     def batch(self) -> pa.RecordBatch:
-        columns = {name: self._repeated(number) for number, name in enumerate(_NAMES)}
+        columns = {name: self._repeated(number) for number, name in enumerate(NAMES)}
         columns["token"] = self._tokens
         columns["token_type_bits"] = spliced(self._count, self._finished("token_type_bits"), pa.binary())
         columns["cluster_time"], columns["increment"] = time_columns(self._times[self._order])
@@ -175,7 +174,7 @@ class _Columns:
     def _repeated(self, number: int) -> pa.Array:
         """A column with the same value in all rows with equal shared parts."""
         names = [shared.names[number] for rows in self._plain for shared in rows.shared]
-        return self._by_code(pa.array(names, pa.string()), self._general.column(_NAMES[number]))
+        return self._by_code(pa.array(names, pa.string()), self._general.column(NAMES[number]))
 
     def _shards(self) -> pa.Array:
         shards = [rows.shard for rows in self._plain for _ in rows.shared]

@@ -1,11 +1,11 @@
 """Rows of the ends of transactions, many at a time.
 
-The general path makes a row of one of them. Those whose session has as many bytes and whose namespaces are
-the same differ from it in times and numbers only, which are put in the places of the first one's.
+The general path makes a row of one of them. Those whose session and namespaces are as long differ from it in
+values only, and these are put in the places of the first one's.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -21,10 +21,10 @@ from tailrace.events.layout.token import token_text, token_type_bits
 from tailrace.events.memo import remember
 from tailrace.events.oplog_entry import Extras, Head, OplogEntry
 from tailrace.events.stages.transform.noop import transform_noop
-from tailrace.events.stages.unwind_transaction import END_NAMESPACE, end_payload
+from tailrace.events.stages.unwind_transaction import END_NAMESPACE, end_payload, names_array
 from tailrace.lake.entry_remainder import entry_rest
 from tailrace.lake.rows import names_of
-from tailrace.lake.schema import CANONICAL, SCHEMA, TIME_COLUMNS, TOKEN_VERSION, time_columns
+from tailrace.lake.schema import CANONICAL, NAMES, SCHEMA, TIME_COLUMNS, TOKEN_VERSION, time_columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,33 +41,40 @@ class TransactionEnd:
 
 
 class EndRows:
-    """Makes the rows; remembers what the ends of a session, and those of the same namespaces, share."""
+    """Makes the rows; remembers what the ends of a session, and those with values as long, share."""
 
     def __init__(self) -> None:
         self._kinds = EventKinds()
-        self._templates: dict[tuple[int, tuple[str, ...]], _Templates | None] = {}
+        self._templates: dict[tuple[int, ...], _Templates | None] = {}
         self._tokens: dict[bytes, tuple[bytes, bytes | None]] = {}
 
     def batch(
         self, ends: Sequence[TransactionEnd], shard: str
     ) -> tuple[list[pa.RecordBatch], list[ChangeEvent]]:
         """Return the rows of some ends, and the events of others, which need the general path."""
-        groups: dict[tuple[int, tuple[str, ...]], list[TransactionEnd]] = {}
+        groups: dict[tuple[int, ...], list[TransactionEnd]] = {}
         others: list[TransactionEnd] = []
         for end in ends:
             if 0 < end.number < LARGE_NUMBER:
-                groups.setdefault((len(end.lsid), end.namespaces), []).append(end)
+                groups.setdefault((len(end.lsid), *[len(ns.encode()) for ns in end.namespaces]), []).append(
+                    end
+                )
             else:
                 others.append(end)
-        batches = []
+        written: list[tuple[list[bytes], list[bytes]]] = []
+        taken: list[TransactionEnd] = []
         for place, group in groups.items():
-            if place not in self._templates:
+            if place not in self._templates and len(group) >= _WORTH_IT:
                 remember(self._templates, place, self._learned(group[0]))
-            templates = self._templates[place]
+            templates = self._templates.get(place)
             if templates is None:
                 others += group
             else:
-                batches.append(self._rows(templates, group, shard))
+                written.append(templates.filled(group))
+                taken += group
+        shown = [raw for events, _ in written for raw in events]
+        rests = [raw for _, of_group in written for raw in of_group]
+        batches = [self._rows(taken, shown, rests, shard)] if taken else []
         return batches, [self._event(end, shard) for end in others]
 
     def _event(self, end: TransactionEnd, shard: str = "") -> ChangeEvent:
@@ -81,10 +88,16 @@ class EndRows:
     def _learned(self, end: TransactionEnd) -> "_Templates | None":
         """Return how the ends of a group are written, found by writing two that have all values different."""
         samples = [
-            replace(end, ts=_PATTERN * factor, wall=_pack_int64(_PATTERN * factor + 1),
-                    number=_PATTERN * factor + 2, count=_PATTERN * factor + 3)
-            for factor in (1, 3)
-        ]  # fmt: skip
+            TransactionEnd(
+                _PATTERN * factor,
+                _pack_int64(_PATTERN * factor + 1),
+                end.lsid,
+                _PATTERN * factor + 2,
+                _PATTERN * factor + 3,
+                tuple(letter * len(ns.encode()) for ns in end.namespaces),
+            )
+            for factor, letter in ((1, "q"), (3, "z"))
+        ]
         (event, rest), others = map(self._written, samples)
         templates = _Templates(_template(event, samples[0]), _template(rest, samples[0]))
         return templates if templates.filled(samples[1:]) == ([others[0]], [others[1]]) else None
@@ -93,25 +106,23 @@ class EndRows:
         event = self._event(end)
         return events_layout.layout.without_token.write(event, CANONICAL, b""), entry_rest(event) or b""
 
-    def _rows(self, templates: "_Templates", ends: Sequence[TransactionEnd], shard: str) -> pa.RecordBatch:
+    def _rows(
+        self, ends: Sequence[TransactionEnd], shown: list[bytes], rests: list[bytes], shard: str
+    ) -> pa.RecordBatch:
         around = [self._tokens.get(end.lsid) or self._around(end) for end in ends]
         tokens = [
             numbered_text(end.ts, end.count, middle, end.number)
             for end, (middle, _) in zip(ends, around, strict=True)
         ]
-        shown, rests = templates.filled(ends)
         walls = np.frombuffer(b"".join([end.wall for end in ends]), "<i8") * MICROSECONDS
-        operation, db, coll, uuid = names_of(self._event(ends[0]).kind)
+        names = names_of(self._event(ends[0]).kind)
         times = time_columns(np.array([end.ts for end in ends], np.uint64))
-        values: dict[str, list[Any] | pa.Array] = {
+        values: dict[str, Any] = {
             "token": tokens,
             "token_type_bits": [type_bits for _, type_bits in around],
             **dict(zip(TIME_COLUMNS, times, strict=True)),
             "wall_time": walls,
-            "operation": [operation] * len(ends),
-            "db": [db] * len(ends),
-            "coll": [coll] * len(ends),
-            "uuid": [uuid] * len(ends),
+            **{column: [name] * len(ends) for column, name in zip(NAMES, names, strict=True)},
             "event": shown,
             "shard": [shard] * len(ends),
             "txn_index": [end.count for end in ends],
@@ -134,12 +145,15 @@ _HEAD: Final = Head("n", END_NAMESPACE, None)
 _PATTERN: Final = 0x0D3B_59A7_61C2
 """A number whose bytes, and those of its neighbours and multiples, are nowhere else in a row"""
 _COUNT: Final = "count"
+_NAMESPACES: Final = "namespaces"
+_WORTH_IT: Final = 4
 _pack_int64 = rawbson.INT64_LE.pack
 _pack_uint64 = rawbson.UINT64_LE.pack
 
 
 def _values(end: TransactionEnd) -> dict[Hole, bytes]:
     return {
+        _NAMESPACES: names_array(end.namespaces),
         SESSION: end.lsid,
         TIME: _pack_uint64(end.ts),
         WALL: end.wall,
