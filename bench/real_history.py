@@ -168,9 +168,8 @@ def main() -> None:
             raise SystemExit(f"{rows} rows of {CHANGES} changes")
         floor_rate, floor_worked = floor(real.uri, table, Path(name))
         print(f"  floor                 {floor_rate:12,.0f} events/s: read by PyMongo, written by pyarrow")
-        print(
-            f"  history pipeline      {rows / seconds:12,.0f} events/s, {worked / rows * 1e6:.2f} µs of workers each"
-        )
+        each = worked / rows * 1e6
+        print(f"  history pipeline      {rows / seconds:12,.0f} events/s, {each:.2f} µs of the workers each")
         print_goal("against the floor", rows / seconds / floor_rate, "0.50")
         print_goal("in processor time", floor_worked / worked, "0.50")
         peers = Path(os.environ.get(PEERS_VARIABLE) or "peers").absolute()
