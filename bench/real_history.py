@@ -47,26 +47,22 @@ ROUNDS = 2
 DATABASE, COLLECTION = "shop", "orders"
 
 
-def write(client: MongoClient[dict[str, Any]], count: int = DOCUMENTS) -> None:
+def write(client: MongoClient[dict[str, Any]]) -> None:
     """Insert, update and delete documents, retryable as a driver does it by default."""
     orders = client[DATABASE][COLLECTION]
-    numbers = range(count)
-    for start in range(0, count, BATCH):
-        orders.insert_many([_order(number) for number in numbers[start : start + BATCH]], ordered=True)
-    updated = numbers[: count * UPDATES // DOCUMENTS]
-    for start in range(0, len(updated), BATCH):
-        orders.bulk_write([
-            UpdateOne({"_id": number}, {"$set": {"status": "paid", "total": number / 7}})
-            for number in updated[start : start + BATCH]
-        ])  # fmt: skip
-    deleted = numbers[: count * DELETES // DOCUMENTS]
-    for start in range(0, len(deleted), BATCH):
-        orders.bulk_write([DeleteOne({"_id": number}) for number in deleted[start : start + BATCH]])
+    keys: list[Any] = []
+    for start in range(0, DOCUMENTS, BATCH):
+        keys += orders.insert_many([_order(number) for number in range(start, start + BATCH)]).inserted_ids
+    change = {"$set": {"status": "paid", "total": 7.5}}
+    for start in range(0, UPDATES, BATCH):
+        orders.bulk_write([UpdateOne({"_id": key}, change) for key in keys[start : start + BATCH]])
+    for start in range(0, DELETES, BATCH):
+        orders.bulk_write([DeleteOne({"_id": key}) for key in keys[start : start + BATCH]])
 
 
 def _order(number: int) -> dict[str, Any]:
     customer = {"name": f"Customer {number}", "city": "Bonn"}
-    return {"_id": number, "status": "new", "total": number / 3, "customer": customer, "comment": "x" * 60}
+    return {"status": "new", "total": number / 3, "customer": customer, "comment": "x" * 60}
 
 
 def _read_and_write(
