@@ -22,8 +22,10 @@ OPTIONS: CodecOptions[dict[str, Any]] = CodecOptions(
 def transform(raw: bytes) -> Iterator[bytes]:
     entry = bson.decode(raw, OPTIONS)
     if entry["op"] == "c" and "applyOps" in entry["o"]:
+        is_batch = "multiOpType" in entry
+        session = {} if is_batch else {"txnNumber": entry["txnNumber"], "lsid": entry["lsid"]}
         for index, inner in enumerate(entry["o"]["applyOps"]):
-            yield one_event(inner, entry, index, {"txnNumber": entry["txnNumber"], "lsid": entry["lsid"]})
+            yield one_event(inner, entry, index, session)
     elif entry["op"] in ("i", "u", "d"):
         yield one_event(entry, entry, 0, {})
 

@@ -13,7 +13,7 @@ from tailrace.events.event_token import resume_token, token_document
 from tailrace.events.oplog_entry import EntryReader, OplogEntry, parse_entry
 from tailrace.events.stages.stage import Batch
 from tailrace.events.stages.transform.document import Transform
-from tests.support.bulk import generate_bulk
+from tests.support.bulk import BulkMix, generate_bulk
 from tests.support.workload import generate
 
 
@@ -32,7 +32,7 @@ def test_both_readers_agree_on_every_entry(seed: int) -> None:
 
 def test_plain_entries_take_the_fast_path() -> None:
     reader = EntryReader()
-    entries = list(generate_bulk(1, 400))
+    entries = list(generate_bulk(1, 400, BulkMix(retryable=0, collections=1)))
     heads = {id(reader.read(raw).head) for raw in entries if b"applyOps" not in raw}
     assert len(heads) == 3
 

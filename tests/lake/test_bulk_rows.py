@@ -1,7 +1,6 @@
 """Rows built many at a time equal those that the stages and the row builder make one by one."""
 
 import random
-from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -12,41 +11,17 @@ import pytest
 from bson import Binary, DatetimeMS, Int64, ObjectId, Timestamp
 
 from tailrace.errors import HistoryError
-from tailrace.events.change_event import ChangeEvent
-from tailrace.events.event_token import resume_token
-from tailrace.events.stages.lookups import Lookups
-from tailrace.events.stages.parts import DeploymentPart
-from tailrace.lake.bulk.rows import BulkRows, EventsOf
+from tailrace.lake.bulk.rows import BulkRows
 from tailrace.lake.bulk.splicing import Group, Slices, spliced
-from tailrace.lake.deferred_entries import events_or_deferred
-from tailrace.lake.rows import RowBuilder
+from tests.lake.bulk_comparison import Entries, general_path, one_by_one
 from tests.support.history import History
 from tests.support.seeds import check_histories
 from tests.support.workload import generate_bulk
 
-Entries = Mapping[str, Sequence[bytes]]
-
-
-def general_path(shards: Sequence[str], history: History | None = None) -> EventsOf:
-    lookups = Lookups() if history is None else Lookups(entry=history.entry)
-    parts = {shard: DeploymentPart(shard, lookups) for shard in shards}
-
-    def events_of(shard: str, raws: Sequence[bytes]) -> list[ChangeEvent]:
-        part = parts[shard]
-        return [event for raw in raws for event in events_or_deferred(part, part.read(raw), shard)]
-
-    return events_of
-
-
-def one_by_one(events_of: EventsOf, entries: Entries) -> pa.RecordBatch:
-    events = [event for shard, raws in entries.items() for event in events_of(shard, raws)]
-    events.sort(key=lambda event: (event.entry.ts, resume_token(event).data))
-    return RowBuilder().batch(events)
-
 
 def check_same(entries: Entries, history: History | None = None) -> pa.RecordBatch:
-    events_of = general_path(list(entries), history)
-    found = BulkRows(events_of).batch(entries)
+    events_of = general_path(list(entries), None if history is None else history.entry, marks_end=True)
+    found = BulkRows(events_of, marks_end=True).batch(entries)
     found.validate(full=True)
     expected = one_by_one(events_of, entries)
     for name in expected.schema.names:
@@ -204,7 +179,7 @@ def test_diffs_of_few_layouts_some_of_them_damaged(seed: int) -> None:
     check_same({"": entries})
 
 
-def test_more_collections_than_the_fast_path_handles() -> None:
+def test_many_collections_in_one_slice() -> None:
     entries = [
         entry(number, "i", {"_id": number}, {"_id": number}, ns=f"shop.c{number % 90:02d}")
         for number in range(1, 300)

@@ -100,29 +100,39 @@ def _numbered(event: ChangeEvent, description: bytes) -> bytes | None:
     if not shared.endswith(_NUMBER_NAME) or event.cause is not None:
         return None
     number: int = _read_int64(description, len(shared))[0]
-    if not 0 < number < _LARGE_NUMBER:
-        return None
-    lead = _time_and_version(event.entry.ts) + index_hex(event.entry.txn_op_index)
-    ending = _positive_int(number) + _TOKEN_END
+    entry = event.entry
     place = (event.kind, shared)
     found = _NUMBERED.get(place)
     if found is None:
+        if not 0 < number < LARGE_NUMBER:
+            return None
         *_, (kind, name, _, _) = rawbson.elements(description)
         # The same bytes may be a part of another value.
         is_number = (kind, name) == (rawbson.INT64, b"txnNumber")
-        found = _around_number(event, lead, ending) if is_number else (b"", b"")
+        found = _around_number(event, number) if is_number else (b"", b"")
         remember(_NUMBERED, place, found)
     middle, type_bits = found
-    if not middle:
+    if not middle or not 0 < number < LARGE_NUMBER:
         return None
-    return document_of_text(b"".join((lead, middle, ending)), type_bits)
+    return document_of_text(numbered_text(entry.ts, entry.txn_op_index, middle, number), type_bits)
 
 
-def _around_number(event: ChangeEvent, lead: bytes, ending: bytes) -> tuple[bytes, bytes]:
+def _around_number(event: ChangeEvent, number: int) -> tuple[bytes, bytes]:
     """The part of a token's text between its beginning and the number, and its type bits."""
     key = resume_token(event).key_string()
     text = key.data.hex().upper().encode()
-    return text[len(lead) : -len(ending)], key.type_bits
+    without = numbered_text(event.entry.ts, event.entry.txn_op_index, b"|", number)
+    before, _, after = without.partition(b"|")
+    return text[len(before) : -len(after)], key.type_bits
+
+
+def numbered_text(cluster_time: int, index: int, middle: bytes, number: int) -> bytes:
+    """The text of a token that ends in the number of a transaction, which is below `LARGE_NUMBER`.
+
+    ``middle`` is the same for all transactions of a session.
+    """
+    parts = (_time_and_version(cluster_time), index_hex(index), middle, _positive_int(number), _TOKEN_END)
+    return b"".join(parts)
 
 
 def single_id_hex(key: bytes) -> bytes | None:
@@ -141,7 +151,7 @@ _TOKEN_END: Final = _SAMPLE.fixed[3]
 _END: Final = _TOKEN_END + DOCUMENT_END
 _FIXED_SIZE: Final = len(_TIME_AND_VERSION % 0) + len(_TOKEN_END)
 _NUMBER_NAME: Final = b"\x12txnNumber\0"
-_LARGE_NUMBER: Final = 1 << 53
+LARGE_NUMBER: Final = 1 << 53
 """Numbers from here on are left to the encoder"""
 _NUMBERED: Final[dict[tuple[EventKind, bytes], tuple[bytes, bytes]]] = {}
 NO_INDEX: Final = b"29"

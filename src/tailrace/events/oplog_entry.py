@@ -4,7 +4,8 @@ An entry is its bytes plus the handful of facts the pipeline asks for: operation
 UUID, cluster time, wall time, and where its documents `o` and `o2` are. Nearly all entries of an oplog are
 inserts, updates and deletes that begin with the same bytes up to `o` and end in the same four fields, so the
 beginning is looked up in a table of beginnings seen before, and the end is read with one `struct` call.
-Every other entry (commands, no-ops, sessions, retryable writes, migrations) takes the general road.
+Retryable writes have the fields of their session around that. Every other entry (commands, no-ops,
+migrations) takes the general path.
 
 Cluster times are 64-bit integers, seconds in the high half and increment in the low half, as in BSON.
 """
@@ -37,6 +38,13 @@ _TS, _T, _V, _WALL = TAIL_LEADS
 _OPERATIONS: Final = b"\x04applyOps\0"
 _STATEMENT: Final = b"\x10stmtId\0"
 _STATEMENT_SIZE: Final = len(_STATEMENT) + 4 + 1
+_LSID: Final = b"\x03lsid\0"
+_NUMBER: Final = b"\x12txnNumber\0"
+_PREVIOUS: Final = struct.Struct("<16s4sQ3sq2s")
+"""The end of a retryable write: `prevOpTime` and the final NUL"""
+_PREVIOUS_LEADS: Final = (b"\x03prevOpTime\0\x1c\0\0\0", b"\x11ts\0", b"\x12t\0", b"\0\0")
+_RETRYABLE_SIZE: Final = len(_STATEMENT) + 4 + TAIL_SIZE - 1 + _PREVIOUS.size
+"""How much comes after the documents of a retryable write"""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -186,6 +194,8 @@ class EntryReader:
     def read(self, raw: bytes) -> OplogEntry:
         """The entry whose BSON this is."""
         try:
+            if raw.startswith(_LSID, 4):
+                return self._read_retryable(raw) or self._read_any(raw)
             head, o, o2, end = self._beginning(raw)
             if head is not None and end + TAIL_SIZE == len(raw):
                 ts_lead, ts, t_lead, term, v_lead, _, wall_lead, wall, nul = _read_tail(raw, end)
@@ -195,17 +205,48 @@ class EntryReader:
             pass  # not a plain entry, or not BSON: the general road finds out which
         return self._read_any(raw)
 
-    def _beginning(self, raw: bytes) -> tuple[Head | None, bytes, bytes | None, int]:
-        """Head, `o`, `o2` and where they end, if the entry begins like one seen before; else no head."""
+    def _read_retryable(self, raw: bytes) -> OplogEntry | None:
+        """A retryable write: between the fields of its session is a plain entry with a statement's number."""
+        start = 4 + len(_LSID)
+        end = start + _read_int32(raw, start)[0]
+        lsid = raw[start:end]
+        number = end + len(_NUMBER)
+        if not raw.startswith(_NUMBER, end):
+            return None
+        head, o, o2, end = self._beginning(raw, number + 8 - 4)
+        if head is None or len(raw) != end + _RETRYABLE_SIZE or not raw.startswith(_STATEMENT, end):
+            return None
+        tail = end + len(_STATEMENT) + 4
+        ts_lead, ts, t_lead, term, v_lead, _, wall_lead, wall, _ = _read_tail(raw, tail)
+        lead, time_lead, before, term_lead, term_before, ends = _PREVIOUS.unpack_from(
+            raw, tail + TAIL_SIZE - 1
+        )
+        if (
+            (ts_lead, t_lead, v_lead, wall_lead) != TAIL_LEADS
+            or (lead, time_lead, term_lead, ends) != _PREVIOUS_LEADS
+            or len(lsid) < len(rawbson.EMPTY)
+        ):
+            return None
+        txn_number = rawbson.INT64_LE.unpack_from(raw, number)[0]
+        extras = Extras(lsid=lsid, txn_number=txn_number, previous=OpTime(before, term_before))
+        return OplogEntry(raw, head, o, o2, ts, term, wall, extras)
+
+    def _beginning(self, raw: bytes, offset: int = 0) -> tuple[Head | None, bytes, bytes | None, int]:
+        """Head, `o`, `o2` and where they end, if the entry begins like one seen before; else no head.
+
+        ``offset`` is how many bytes come before `op`.
+        """
         beginning, head, start = self._last
-        if head is None or not raw.startswith(beginning, 4):
+        start += offset
+        if head is None or not raw.startswith(beginning, 4 + offset):
             # If `op` and `ns` do not come first, the slice is some other bytes and not in the table.
-            start = O_BASE + raw[NS_SIZE] + (raw[NS_SIZE + 1] << 8)
-            beginning = raw[4:start]
+            size = NS_SIZE + offset
+            start = O_BASE + offset + raw[size] + (raw[size + 1] << 8)
+            beginning = raw[4 + offset : start]
             head = self._heads.get(beginning)
             if head is None:
                 return None, b"", None, 0
-            self._last = beginning, head, start
+            self._last = beginning, head, start - offset
         end = start + _read_int32(raw, start)[0]
         if raw[end : end + 4] != O2_LEAD:
             return head, raw[start:end], None, end
@@ -221,10 +262,15 @@ class EntryReader:
     def _remember(self, entry: OplogEntry) -> None:
         """Remember the beginning of a document change, if it is of the usual form."""
         raw, head = entry.raw, entry.head
-        if head.ui is not None and head.op in ("i", "u", "d") and raw.startswith(OP_LEAD, 4):
-            start = O_BASE + raw[NS_SIZE] + (raw[NS_SIZE + 1] << 8)
+        if head.ui is None or head.op not in ("i", "u", "d"):
+            return
+        lsid = entry.extras.lsid
+        offset = 0 if lsid is None else len(_LSID) + len(lsid) + len(_NUMBER) + 8
+        if raw.startswith(OP_LEAD, 4 + offset):
+            size = NS_SIZE + offset
+            start = O_BASE + offset + raw[size] + (raw[size + 1] << 8)
             if raw[start - len(O_LEAD) : start] == O_LEAD and raw.startswith(entry.o, start):
-                remember(self._heads, raw[4:start], head)
+                remember(self._heads, raw[4 + offset : start], head)
 
     def _head(self, op: str, ns: str, ui: bytes | None) -> Head:
         facts = (op, ns, ui)

@@ -39,6 +39,9 @@ _FLAGS: Final = {
 _read_int32 = rawbson.INT32_LE.unpack_from
 BARE_DIFF_LEAD: Final = b"\x03o\0"
 """What comes between the size and the delta in the remainder of a plain update, ``{o: <delta>}``"""
+LSID_LEAD: Final = b"\x03lsid\0"
+NUMBER_LEAD: Final = b"\x12txnNumber\0"
+"""What comes before the two fields of a transaction that is in one entry; `_elements` writes all fields"""
 _DELTA: Final = 4 + len(BARE_DIFF_LEAD)
 _TRUE: Final = b"\x01"
 

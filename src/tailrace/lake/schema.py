@@ -49,6 +49,8 @@ SCHEMA: Final = pa.schema([
 REPEATED: Final = ("operation", "db", "coll", "uuid", "shard", "session")
 """Columns with few different values: written and read with a dictionary"""
 
+NAMES: Final = ("operation", "db", "coll", "uuid")
+"""What rows of one kind share, in the order of `names_of`"""
 TIME_COLUMNS: Final = ("cluster_time", "increment")
 STREAM_COLUMNS: Final = (
     "token", "token_type_bits", *TIME_COLUMNS, "operation", "db", "coll", "uuid", "event", "pre_image",

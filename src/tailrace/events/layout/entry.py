@@ -1,11 +1,12 @@
 """A plain oplog entry: where its documents and times are.
 
-Nearly all entries of an oplog are inserts, updates and deletes of this form::
+Nearly all entries of an oplog are inserts, updates and deletes that have this form, or the fields of a
+retryable write around it::
 
-    op  ns  ui  o  [o2]  ts  t  v  wall
+    [lsid  txnNumber]  op  ns  ui  o  [o2]  [stmtId]  ts  t  v  wall  [prevOpTime]
 
-The beginning up to the bytes of `o` is the same for all entries of one operation on one collection, and
-`TAIL` is the same for all. Entries with any other field are read by walking through them.
+From `op` up to the bytes of `o`, all entries of one operation on one collection are the same, and `TAIL` is
+the same for all. Entries with any other field are read by walking through them.
 """
 
 from struct import Struct

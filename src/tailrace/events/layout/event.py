@@ -40,8 +40,6 @@ _SAMPLES: Final[dict[str, tuple[bytes | None, bytes | None]]] = {
 class ChangeLayout:
     """The events of one kind of document change in one shape: a template, and what fills it."""
 
-    __slots__ = ("_readers", "_steps", "fields", "template", "write")
-
     def __init__(self, fields: Sequence[Field], kind: EventKind, shape: Shape, session: int) -> None:
         sample = _sample(kind, session)
         present = [
@@ -55,14 +53,7 @@ class ChangeLayout:
         for field, value in present:
             pieces += (field.lead, value if field.hole is None else field.hole)
         self.template = Template(pieces)
-        names = {f"value{place}": field.value for place, field in enumerate(self.fields)}
-        expressions = [
-            INLINE.get(field.value, f"value{place}(event, shape)") for place, field in enumerate(self.fields)
-        ]
-        self.write: Callable[[ChangeEvent, bytes], bytes] = self.template.writer(
-            "event, token", expressions, {**names, "shape": shape, "pack_time": _pack_uint64}
-        )
-        """(event, its token's document): the event as BSON"""
+        self._shape = shape
         self._readers: dict[tuple[Hole, ...], Reader] = {}
         skip = 4
         self._steps: list[tuple[int, int]] = []
@@ -70,6 +61,20 @@ class ChangeLayout:
             skip += len(fixed)
             self._steps.append((skip, _WIDTHS.get(field.type, 0)))
             skip = 0
+
+    @cached_property
+    def write(self) -> Callable[[ChangeEvent, bytes], bytes]:
+        """(event, its token's document): the event as BSON.
+
+        Compiled on first use: rows that are made many at a time need the template only.
+        """
+        names = {f"value{place}": field.value for place, field in enumerate(self.fields)}
+        expressions = [
+            INLINE.get(field.value, f"value{place}(event, shape)") for place, field in enumerate(self.fields)
+        ]
+        return self.template.writer(
+            "event, token", expressions, {**names, "shape": self._shape, "pack_time": _pack_uint64}
+        )
 
     def reader(self, *holes: Hole) -> Reader:
         """A function that returns the values of some holes of an event; None for holes it does not have.

@@ -9,6 +9,7 @@ A new component is a new row of `COMPONENTS`, with the version that introduces i
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final, Protocol, TypeAlias
 
 from tailrace.bson import raw as rawbson
@@ -280,9 +281,23 @@ def change_token(operation_type: str, uuid: bytes | None) -> Template:
     >>> change_token("drop", None).holes
     ('time', 'index', 'key')
     """
-    sample = _Sample(uuid, identifier_of(operation_type, rawbson.EMPTY, None))
+    before, after = _around_uuid(operation_type)
+    sample = _Sample(uuid, None)
+    out = bytearray()
+    _write_uuid(out, TypeBits(), sample)
+    return Template([*before, out.hex().upper().encode(), *after])
+
+
+@lru_cache(maxsize=256)
+def _around_uuid(operation_type: str) -> tuple[list[bytes | str], list[bytes | str]]:
+    """The tokens of one type of document change before and after the UUID."""
+    sample = _Sample(None, identifier_of(operation_type, rawbson.EMPTY, None))
     pieces: list[bytes | str] = []
+    before: list[bytes | str] = []
     for component in COMPONENTS:
+        if component.name == "uuid":
+            before, pieces = pieces, []
+            continue
         out = bytearray()
         component.write(out, TypeBits(), sample)
         text = out.hex().upper().encode()
@@ -296,7 +311,7 @@ def change_token(operation_type: str, uuid: bytes | None) -> Template:
         else:
             pieces.append(text)
     pieces.append(b"%02X" % END)
-    return Template(pieces)
+    return before, pieces
 
 
 # -- the token as a document, and as a field of an event -----------------------------------------------------

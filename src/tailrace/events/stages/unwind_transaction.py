@@ -6,7 +6,7 @@ first, with the times of the entry that commits them. They are counted over the 
 them is filtered out, because the count is part of the resume token.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -130,16 +130,28 @@ class UnwindTransaction:
     def _end_of_transaction(
         self, entry: OplogEntry, shared: Extras, count: int, namespaces: list[str]
     ) -> OplogEntry:
-        names = rawbson.document(
-            *(rawbson.string(str(index).encode(), ns.encode()) for index, ns in enumerate(namespaces))
-        )
-        payload = rawbson.document(
-            rawbson.element(rawbson.ARRAY, b"endOfTransaction", names),
-            rawbson.element(rawbson.DOCUMENT, b"lsid", shared.lsid or rawbson.EMPTY),
-            rawbson.element(rawbson.INT64, b"txnNumber", rawbson.INT64_LE.pack(shared.txn_number or 0)),
-        )
+        payload = end_payload(namespaces, shared.lsid or rawbson.EMPTY, shared.txn_number or 0)
         after_all = replace(shared, operations_before=count)
-        return self._reader.synthetic("admin.$cmd", payload, entry, after_all)
+        return self._reader.synthetic(END_NAMESPACE, payload, entry, after_all)
+
+
+END_NAMESPACE: Final = "admin.$cmd"
+
+
+def end_payload(namespaces: Sequence[str], lsid: bytes, txn_number: int) -> bytes:
+    """Return the `o2` of the no-op that stands for the end of a transaction."""
+    return rawbson.document(
+        rawbson.element(rawbson.ARRAY, b"endOfTransaction", names_array(namespaces)),
+        rawbson.element(rawbson.DOCUMENT, b"lsid", lsid),
+        rawbson.element(rawbson.INT64, b"txnNumber", rawbson.INT64_LE.pack(txn_number)),
+    )
+
+
+def names_array(namespaces: Sequence[str]) -> bytes:
+    """Return the array of the namespaces that a transaction has changed."""
+    return rawbson.document(
+        *(rawbson.string(b"%d" % index, ns.encode()) for index, ns in enumerate(namespaces))
+    )
 
 
 def holds_operations(entry: OplogEntry) -> bool:

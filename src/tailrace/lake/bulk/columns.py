@@ -1,6 +1,6 @@
 """Build the columns of many rows at once: plain entries are spliced, finished rows are put between them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
@@ -13,7 +13,6 @@ from tailrace.bson.dates import MICROSECONDS
 from tailrace.events.change_event import EventKind
 from tailrace.events.event_token import NO_INDEX
 from tailrace.events.layout import event as events_layout
-from tailrace.events.layout.entry import TAIL_OFFSETS, TAIL_WIDTH
 from tailrace.events.layout.event import NO_SESSION, ChangeLayout
 from tailrace.events.layout.template import (
     DOCUMENT,
@@ -23,30 +22,31 @@ from tailrace.events.layout.template import (
     TIME,
     TRANSACTION_NUMBER,
     UPDATE,
+    WALL,
     Hole,
     Template,
 )
 from tailrace.events.merge import order_key
-from tailrace.lake.bulk.plain_entries import UPDATED, PlainEntries
+from tailrace.lake.bulk.plain_entries import NOWHERE, UPDATED, Part, PlainEntries
 from tailrace.lake.bulk.splicing import (
-    HEX_LOWER,
-    Bytes,
     Group,
     Piece,
     Positions,
     Slices,
     big_endian,
+    chosen,
     hexed,
+    items,
     lines,
     little_endian,
+    piece_of,
     slices_of,
     spliced,
 )
-from tailrace.lake.document_keys import key_text
-from tailrace.lake.entry_remainder import BARE_DIFF_LEAD
-from tailrace.lake.schema import CANONICAL, SCHEMA, time_columns, times_of
+from tailrace.lake.entry_remainder import BARE_DIFF_LEAD, LSID_LEAD, NUMBER_LEAD
+from tailrace.lake.schema import CANONICAL, NAMES, SCHEMA, time_columns, times_of
 
-_NAMES: Final = ("operation", "db", "coll", "uuid")
+_TIME_WIDTH: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,7 @@ class SharedParts:
     """What the rows of one operation on one collection share."""
 
     kind: EventKind
+    ns: str
     names: tuple[str, str, str | None, str | None]
     """operation, database, collection, UUID"""
 
@@ -67,24 +68,26 @@ class InTransaction:
     index: Positions
     index_hex: Slices
     """the operation's position, as it is in the token"""
-    number: Slices
+    number: Piece
     """`txnNumber`, if it is shown"""
-    lsid: Slices
-    rest: Slices | None
-    """the column `entry_rest`"""
+    lsid: Piece
+    rest: Sequence[Piece]
+    """the column `entry_rest`; nothing where it is null"""
 
 
 @dataclass(slots=True)
 class PlainRows:
-    """Plain entries with equal shared parts whose keys are of one sort; one row for each."""
+    """Plain entries of one operation whose keys are of one sort; one row for each."""
 
-    shared: SharedParts
+    shared: Sequence[SharedParts]
+    codes: Positions
+    """which of the shared parts a row has"""
     shard: str
     entries: PlainEntries
     key_hex: Sequence[Piece]
     """the key as it is in the token"""
-    object_ids: Bytes | None
-    """the values of the keys, if all are ObjectIds"""
+    key_text: Sequence[Piece]
+    """the key as it is in the column `document_key`"""
     descriptions: Slices | None
     """`updateDescription`s, if these are updates"""
     images: Sequence[bytes | None] | None = None
@@ -109,32 +112,33 @@ class _Columns:
         self._others = np.arange(ends[-1], ends[-1] + general.num_rows)
         self._count = int(ends[-1]) + general.num_rows
         self._times = np.concatenate([*(rows.entries.ts for rows in plain), times_of(general)])
-        self._order = np.argsort(self._times, kind="stable")
+        self._indexes, self._has_no_index = self._transaction_indexes()
+        self._order = np.lexsort((self._indexes, self._times))
         self._place = np.empty(self._count, np.int64)
         self._place[self._order] = np.arange(self._count)
         self._tokens = self._tokens_in_order()
 
     def batch(self) -> pa.RecordBatch:
-        columns = {name: self._repeated(number) for number, name in enumerate(_NAMES)}
+        columns = {name: self._repeated(number) for number, name in enumerate(NAMES)}
         columns["token"] = self._tokens
         columns["token_type_bits"] = spliced(self._count, self._finished("token_type_bits"), pa.binary())
         columns["cluster_time"], columns["increment"] = time_columns(self._times[self._order])
         columns["wall_time"] = self._wall_times()
         columns["shard"] = self._shards()
-        columns["txn_index"] = self._transaction_indexes()
-        columns["document_key"] = self._spliced("document_key", map(_document_key, self._plain))
+        columns["txn_index"] = _with_nulls(self._indexes, self._has_no_index, self._order, pa.int64())
+        columns["document_key"] = self._spliced("document_key", (rows.key_text for rows in self._plain))
         columns["event"] = self._spliced("event", map(_event, self._plain))
         columns["pre_image"] = self._pre_images()
         columns["entry_rest"] = self._spliced("entry_rest", map(_entry_rest, self._plain))
-        columns["session"] = spliced(self._count, self._finished("session"), pa.binary())
+        columns["session"] = self._sessions()
         columns["txn_number"] = self._transaction_numbers()
         return pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
 
     def _tokens_in_order(self) -> pa.Array:
         tokens = self._spliced("token", map(_token, self._plain))
-        times = self._times[self._order]
+        times, indexes = self._times[self._order], self._indexes[self._order]
         tied = np.zeros(self._count, np.bool_)
-        tied[1:] = times[1:] == times[:-1]
+        tied[1:] = (times[1:] == times[:-1]) & (indexes[1:] == indexes[:-1])
         tied[:-1] |= tied[1:]
         places = np.flatnonzero(tied)
         if not len(places):
@@ -169,18 +173,20 @@ class _Columns:
 
     def _repeated(self, number: int) -> pa.Array:
         """A column with the same value in all rows with equal shared parts."""
-        values = pa.array([rows.shared.names[number] for rows in self._plain], pa.string())
-        return self._by_group(values, self._general.column(_NAMES[number]))
+        names = [shared.names[number] for rows in self._plain for shared in rows.shared]
+        return self._by_code(pa.array(names, pa.string()), self._general.column(NAMES[number]))
 
     def _shards(self) -> pa.Array:
-        values = pa.array([rows.shard for rows in self._plain], pa.string())
-        return self._by_group(values, self._general.column("shard"))
+        shards = [rows.shard for rows in self._plain for _ in rows.shared]
+        return self._by_code(pa.array(shards, pa.string()), self._general.column("shard"))
 
-    def _by_group(self, values: pa.Array, finished: pa.Array) -> pa.Array:
-        """``values`` has one for each group of plain rows."""
+    def _by_code(self, values: pa.Array, finished: pa.Array) -> pa.Array:
+        """``values`` has one for each of the shared parts of all groups of plain rows."""
         codes = np.empty(self._count, np.int64)
-        for group, numbers in enumerate(self._numbers):
-            codes[self._place[numbers]] = group
+        before = 0
+        for rows, numbers in zip(self._plain, self._numbers, strict=True):
+            codes[self._place[numbers]] = before + rows.codes
+            before += len(rows.shared)
         codes[self._place[self._others]] = np.arange(len(values), len(values) + len(finished))
         return pa.concat_arrays([values, finished]).take(pa.array(codes))
 
@@ -192,7 +198,7 @@ class _Columns:
         is_null[self._others] = finished.is_null().to_numpy(zero_copy_only=False)
         return _with_nulls(values, is_null, self._order, SCHEMA.field("wall_time").type)
 
-    def _transaction_indexes(self) -> pa.Array:
+    def _transaction_indexes(self) -> tuple[Positions, npt.NDArray[np.bool_]]:
         finished = self._general.column("txn_index")
         values = np.zeros(self._count, np.int64)
         values[self._others] = finished.fill_null(0).to_numpy()
@@ -202,7 +208,22 @@ class _Columns:
                 values[numbers] = rows.transaction.index
                 is_null[numbers] = False
         is_null[self._others] = finished.is_null().to_numpy(zero_copy_only=False)
-        return _with_nulls(values, is_null, self._order, pa.int64())
+        return values, is_null
+
+    def _retryable(self, part: Part) -> Iterator[tuple[PlainEntries, Positions]]:
+        """Plain entries that have a part of a session, and their rows; events in transactions show it."""
+        for rows, numbers in zip(self._plain, self._numbers, strict=True):
+            if rows.transaction is None:
+                there = np.flatnonzero(rows.entries.part(part) != NOWHERE)
+                if len(there):
+                    yield rows.entries.at(there), numbers[there]
+
+    def _sessions(self) -> pa.Array:
+        groups = self._finished("session")
+        for entries, numbers in self._retryable(Part.LSID):
+            value = piece_of(entries.buffer, entries.part(Part.LSID), entries.part(Part.LSID_SIZE))
+            groups.append(Group(self._place[numbers], (value,)))
+        return spliced(self._count, groups, pa.binary())
 
     def _transaction_numbers(self) -> pa.Array:
         finished = self._general.column("txn_number")
@@ -210,6 +231,9 @@ class _Columns:
         values[self._others] = finished.fill_null(0).to_numpy()
         is_null = np.ones(self._count, np.bool_)
         is_null[self._others] = finished.is_null().to_numpy(zero_copy_only=False)
+        for entries, numbers in self._retryable(Part.TRANSACTION_NUMBER):
+            values[numbers] = items(entries.buffer, "<i8")[entries.part(Part.TRANSACTION_NUMBER)]
+            is_null[numbers] = False
         return _with_nulls(values, is_null, self._order, pa.int64())
 
     def _pre_images(self) -> pa.Array:
@@ -237,10 +261,10 @@ def _token(rows: PlainRows) -> Sequence[Piece]:
         INDEX: (NO_INDEX if transaction is None else transaction.index_hex,),
         KEY: rows.key_hex,
     }
-    return _filled(rows.shared.kind.token, values)
+    return _filled([shared.kind.token for shared in rows.shared], rows.codes, values)
 
 
-_HOLES: Final = frozenset({DOCUMENT, KEY, UPDATE, TRANSACTION_NUMBER, SESSION, *TAIL_OFFSETS})
+_HOLES: Final = frozenset({DOCUMENT, KEY, UPDATE, TRANSACTION_NUMBER, SESSION, TIME, WALL})
 
 
 def stored_layout(kind: EventKind, session: int = NO_SESSION) -> ChangeLayout | None:
@@ -251,48 +275,56 @@ def stored_layout(kind: EventKind, session: int = NO_SESSION) -> ChangeLayout | 
 
 def _event(rows: PlainRows) -> Sequence[Piece]:
     entries, transaction = rows.entries, rows.transaction
-    found = stored_layout(rows.shared.kind, NO_SESSION if transaction is None else transaction.session)
-    assert found is not None, "the maker of the rows has checked it"
-    key: Piece = Slices(entries.buffer, entries.key, entries.key_size)
-    if rows.object_ids is not None:
-        key = lines(entries.buffer, entries.key, int(entries.key_size[0]))
+    session = NO_SESSION if transaction is None else transaction.session
+    templates = []
+    for shared in rows.shared:
+        found = stored_layout(shared.kind, session)
+        assert found is not None, "the maker of the rows has checked it"
+        templates.append(found.template)
     values: dict[Hole, Sequence[Piece]] = {
         DOCUMENT: (Slices(entries.buffer, entries.o, entries.o_size),),
-        KEY: (key,),
+        KEY: (piece_of(entries.buffer, entries.key, entries.key_size),),
         UPDATE: () if rows.descriptions is None else (rows.descriptions,),
         TRANSACTION_NUMBER: () if transaction is None else (transaction.number,),
         SESSION: () if transaction is None else (transaction.lsid,),
+        TIME: (lines(entries.buffer, entries.part(Part.TIME), _TIME_WIDTH),),
+        WALL: (lines(entries.buffer, entries.part(Part.WALL), _TIME_WIDTH),),
     }
-    for hole, offset in TAIL_OFFSETS.items():
-        if hole in found.template.holes:
-            values[hole] = (lines(entries.buffer, entries.tail + offset, TAIL_WIDTH),)
-    pieces = [*_filled(found.template, values), b"\0"]
+    pieces = [*_filled(templates, rows.codes, values), b"\0"]
     size = Group(entries.number, pieces).lengths() + 4
     return [little_endian(size, "<i4"), *pieces]
 
 
-def _filled(template: Template, values: Mapping[Hole, Sequence[Piece]]) -> list[Piece]:
+def _filled(
+    templates: Sequence[Template], codes: Positions, values: Mapping[Hole, Sequence[Piece]]
+) -> list[Piece]:
+    """The pieces of rows whose templates have the same holes; ``codes`` has the template of each row."""
     pieces: list[Piece] = []
-    for piece in template.pieces():
-        if isinstance(piece, bytes):
-            pieces.append(piece)
-        else:
-            pieces += values[piece]
+    for place, hole in enumerate((*templates[0].holes, None)):
+        fixed = chosen([template.fixed[place] for template in templates], codes)
+        if fixed != b"" if isinstance(fixed, bytes) else True:
+            pieces.append(fixed)
+        if hole is not None:
+            pieces += values[hole]
     return pieces
-
-
-def _document_key(rows: PlainRows) -> Sequence[Piece]:
-    if rows.object_ids is not None:
-        return (b'{"_id": {"$oid": "', hexed(rows.object_ids, HEX_LOWER), b'"}}')
-    return (slices_of([(key_text(key) or "").encode() for key in rows.entries.document_keys()]),)
 
 
 def _entry_rest(rows: PlainRows) -> Sequence[Piece]:
     """Of a plain entry, only the diff of an update is not in its event."""
-    if rows.transaction is not None:
-        return () if rows.transaction.rest is None else (rows.transaction.rest,)
-    entries = rows.entries
-    if entries.operation[0] != UPDATED:
+    return bare_rest(rows.entries) if rows.transaction is None else rows.transaction.rest
+
+
+def bare_rest(entries: PlainEntries) -> Sequence[Piece]:
+    """The column `entry_rest` of changes of which only the diff of an update has to be stored."""
+    if entries.operation != UPDATED:
         return ()
     diff = Slices(entries.buffer, entries.o, entries.o_size)
     return (little_endian(entries.o_size + len(BARE_DIFF_LEAD) + 5, "<i4"), BARE_DIFF_LEAD, diff, b"\0")
+
+
+def session_rest(entries: PlainEntries, lsid: Piece, number: Piece) -> Sequence[Piece]:
+    """The column `entry_rest` of operations of transactions that are in one entry."""
+    parts: list[Piece] = [LSID_LEAD, lsid, NUMBER_LEAD, number, b"\0"]
+    if entries.operation == UPDATED:
+        parts = [BARE_DIFF_LEAD, Slices(entries.buffer, entries.o, entries.o_size), *parts]
+    return (little_endian(Group(entries.number, parts).lengths() + 4, "<i4"), *parts)

@@ -1,165 +1,178 @@
 """The plain inserts, updates and deletes among many oplog entries, found without a step for each.
 
-Plain is what `events/layout/entry.py` describes. An entry that differs in any byte, that is damaged, or whose
-wall time is before 1970 or after the year 9999 is left to the general road.
+Plain is an entry that changes one document and whose fields say nothing unusual about it: it may belong to a
+session or be retryable. The operations inside of transactions and batches are found in the same way. What is
+damaged, or has a wall time before 1970 or after the year 9999, is left to the general path.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from enum import IntEnum, auto
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from tailrace.bson.dates import LAST_DATE
-from tailrace.events.layout.entry import (
-    NS_SIZE,
-    O2_LEAD,
-    O_BASE,
-    O_LEAD,
-    OP,
-    OP_LEAD,
-    TAIL_LEAD_OFFSETS,
-    TAIL_LEADS,
-    TAIL_OFFSETS,
-    TAIL_SIZE,
-)
-from tailrace.events.layout.template import TIME, WALL
+from tailrace.events.layout.entry import TAIL_LEAD_OFFSETS, TAIL_LEADS
 from tailrace.events.update_diff import DELTA_LEAD, DIFF_START
-from tailrace.lake.bulk.raw_entries import RawEntries
+from tailrace.lake.bulk.entry_forms import Found
 from tailrace.lake.bulk.splicing import Bytes, Positions, have_bytes, items
 
 INSERTED, REPLACED, UPDATED, DELETED = range(4)
 OPERATIONS: Final = {"insert": INSERTED, "replace": REPLACED, "update": UPDATED, "delete": DELETED}
 
-_SMALLEST: Final = 100
+NOWHERE: Final = -1
+"""The place of a field that an entry does not have"""
+_LONGEST_HEAD: Final = 1024
+
+
+class Part(IntEnum):
+    """What is known of a plain entry: numbers, and where its parts begin."""
+
+    NUMBER = 0
+    """which of all entries it is, or is in"""
+    OPERATION = auto()
+    HEAD = auto()
+    """`op`, `ns` and `ui`: the same bytes in all entries of one operation on one collection"""
+    HEAD_SIZE = auto()
+    O = auto()  # noqa: E741 - the name of the field
+    O_SIZE = auto()
+    KEY = auto()
+    KEY_SIZE = auto()
+    TIME = auto()
+    WALL = auto()
+    LSID = auto()
+    LSID_SIZE = auto()
+    TRANSACTION_NUMBER = auto()
+    INDEX = auto()
+    """its position in the `applyOps`"""
 
 
 @dataclass(frozen=True, slots=True)
 class PlainEntries:
-    """Where the parts of plain entries are; arrays with one item for each of them."""
+    """Where the parts of plain entries are."""
 
     memory: bytes
     buffer: Bytes
-    """the same for numpy"""
-    number: Positions
-    """which of all entries it is"""
-    operation: npt.NDArray[np.int8]
-    beginning: Positions
-    """where the bytes begin that entries of one operation on one collection share"""
-    o: Positions
-    """where `o` begins: there the shared bytes end"""
-    o_size: Positions
-    key: Positions
-    key_size: Positions
-    ts: npt.NDArray[np.uint64]
-    wall: Positions
-    """milliseconds"""
-    tail: Positions
-    """where the fields begin that `TAIL` of `events/layout/entry.py` lists"""
+    """the same for numpy, padded"""
+    parts: Positions
+    """a line for each `Part`, an item for each entry"""
 
-    def at(self, rows: npt.NDArray[Any]) -> "PlainEntries":
-        return PlainEntries(
-            self.memory,
-            self.buffer,
-            self.number[rows],
-            self.operation[rows],
-            self.beginning[rows],
-            self.o[rows],
-            self.o_size[rows],
-            self.key[rows],
-            self.key_size[rows],
-            self.ts[rows],
-            self.wall[rows],
-            self.tail[rows],
-        )
+    def at(self, rows: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> "PlainEntries":
+        return PlainEntries(self.memory, self.buffer, self.parts[:, rows])
 
     def __len__(self) -> int:
-        return len(self.number)
+        return int(self.parts.shape[1])
+
+    def part(self, part: Part) -> Positions:
+        values: Positions = self.parts[part]
+        return values
+
+    @property
+    def number(self) -> Positions:
+        return self.part(Part.NUMBER)
+
+    @property
+    def operation(self) -> int:
+        """The operation of all of them."""
+        return int(self.parts[Part.OPERATION, 0])
+
+    @property
+    def o(self) -> Positions:
+        return self.part(Part.O)
+
+    @property
+    def o_size(self) -> Positions:
+        return self.part(Part.O_SIZE)
+
+    @property
+    def key(self) -> Positions:
+        return self.part(Part.KEY)
+
+    @property
+    def key_size(self) -> Positions:
+        return self.part(Part.KEY_SIZE)
+
+    @property
+    def ts(self) -> npt.NDArray[np.uint64]:
+        times: npt.NDArray[np.uint64] = items(self.buffer, "<u8")[self.parts[Part.TIME]]
+        return times
+
+    @property
+    def wall(self) -> Positions:
+        """Milliseconds."""
+        milliseconds: Positions = items(self.buffer, "<i8")[self.parts[Part.WALL]]
+        return milliseconds
 
     def document_keys(self) -> list[bytes]:
-        return self._values(self.key, self.key + self.key_size)
-
-    def _values(self, starts: Positions, ends: Positions) -> list[bytes]:
         memory = self.memory
+        starts, ends = self.key, self.key + self.key_size
         return [memory[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
-def find_plain(entries: Sequence[bytes]) -> PlainEntries:
-    """The plain ones of some entries, in their order."""
-    run = RawEntries.of(entries).padded()
-    memory, ends = run.memory, run.ends
-    buffer = np.frombuffer(memory, np.uint8)
-    starts = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
-    sizes = ends - starts
-    int32, uint64, int64 = items(buffer, "<i4"), items(buffer, "<u8"), items(buffer, "<i8")
-    last = len(uint64) - 1
+def joined_entries(memory: bytes, buffer: Bytes, parts: Sequence[Positions]) -> PlainEntries:
+    """Return entries of several forms as one."""
+    nothing = np.empty((len(Part), 0), np.int64)
+    return PlainEntries(memory, buffer, np.concatenate([nothing, *parts], axis=1))
 
-    def at(positions: Positions) -> Positions:
-        return np.clip(positions, 0, last)
 
-    def size_at(positions: Positions) -> Positions:
-        return int32[at(positions)].astype(np.int64)
+def envelope_of(buffer: Bytes, found: Found) -> dict[Part, Positions]:
+    """Return where times and session of entries of one form are."""
+    nowhere = np.full(len(found.rows), NOWHERE)
+    lsid = found.places.get("lsid", nowhere)
+    return {
+        Part.NUMBER: found.rows,
+        Part.TIME: found.places.get("ts", nowhere),
+        Part.WALL: found.places.get("wall", nowhere),
+        Part.LSID: lsid,
+        Part.LSID_SIZE: items(buffer, "<i4")[lsid] if "lsid" in found.places else nowhere,
+        Part.TRANSACTION_NUMBER: found.places.get("txnNumber", nowhere),
+        Part.INDEX: np.zeros(len(found.rows), np.int64),
+    }
 
-    start = np.minimum(starts, last)
-    op = buffer[at(start + OP)]
-    name_size = size_at(start + NS_SIZE)
-    o = start + O_BASE + name_size
-    o_size = size_at(o)
-    o_end = o + o_size
-    has_o2 = have_bytes(buffer, at(o_end), O2_LEAD)
-    o2 = o_end + len(O2_LEAD)
-    o2_size = np.where(has_o2, size_at(o2), 0)
-    end = np.where(has_o2, o2 + o2_size, o_end)
-    is_plain = (
-        (sizes >= _SMALLEST)
-        & (size_at(starts) == sizes)
-        & have_bytes(buffer, at(start + 4), OP_LEAD)
-        & (name_size > 0)
-        & (name_size < 1 << 16)
-        & (o_size >= 5)
-        & (o_end < ends)
-        & ((o2_size >= 5) | ~has_o2)
-        & (end + TAIL_SIZE == ends)
-    )
-    kept = np.flatnonzero(is_plain)
-    op, has_o2 = op[kept], has_o2[kept]
-    start, o, o_size, o2, o2_size, end = (column[kept] for column in (start, o, o_size, o2, o2_size, end))
-    wall, ts = int64[end + TAIL_OFFSETS[WALL]], uint64[end + TAIL_OFFSETS[TIME]]
-    is_delete, is_update = op == ord("d"), op == ord("u")
+
+def changes_of(
+    buffer: Bytes, found: Found, envelope: Mapping[Part, Positions]
+) -> tuple[Positions, npt.NDArray[np.bool_]]:
+    """Return the parts of document changes, and which of some entries of one form are document changes."""
+    places = found.places
+    count = len(found.rows)
+    times, walls = envelope[Part.TIME], envelope[Part.WALL]
+    has_times = count > 0 and times[0] != NOWHERE and walls[0] != NOWHERE
+    if not found.form.has_head or not has_times:
+        return np.empty((len(Part), 0), np.int64), np.zeros(count, np.bool_)
+    int32 = items(buffer, "<i4")
+    op, head = buffer[places["op"]], places["head"]
+    head_size = places["head end"] - head
+    o = places["o"]
+    o_size = int32[o].astype(np.int64)
+    is_delete, is_update, is_insert = op == ord("d"), op == ord("u"), op == ord("i")
     has_id = have_bytes(buffer, o + 5, b"_id\0")
-    has_diff = have_bytes(buffer, o + 4, DELTA_LEAD) & (size_at(o + DIFF_START) + DIFF_START + 1 == o_size)
-    operation = np.where(
+    has_diff = have_bytes(buffer, o + 4, DELTA_LEAD)
+    has_diff[has_diff] = int32[o[has_diff] + DIFF_START] + DIFF_START + 1 == o_size[has_diff]
+    if "o2" in places:
+        key = np.where(is_delete, o, places["o2"])
+        is_change = is_delete | is_insert | (is_update & (has_diff | has_id))
+    else:
+        key, is_change = o, is_delete
+    wall = items(buffer, "<i8")[walls]
+    is_change &= (items(buffer, "<u8")[times] > 0) & (wall >= 0) & (wall <= LAST_DATE)
+    is_change &= head_size <= _LONGEST_HEAD
+    parts = np.empty((len(Part), count), np.int64)
+    parts[Part.OPERATION] = np.where(
         is_delete, DELETED, np.where(is_update, np.where(has_diff, UPDATED, REPLACED), INSERTED)
-    ).astype(np.int8)
-    is_plain = (
-        has_tail(buffer, end)
-        & (buffer[end + TAIL_SIZE - 1] == 0)
-        & have_bytes(buffer, o - len(O_LEAD), O_LEAD)
-        & (ts > 0)
-        & (wall >= 0)
-        & (wall <= LAST_DATE)
-        & (is_delete | (is_update & has_o2 & (has_diff | has_id)) | ((op == ord("i")) & has_o2))
     )
-    found = PlainEntries(
-        memory,
-        buffer,
-        kept,
-        operation,
-        start + 4,
-        o,
-        o_size,
-        np.where(is_delete, o, o2),
-        np.where(is_delete, o_size, o2_size),
-        ts,
-        wall,
-        end,
-    )
-    return found if is_plain.all() else found.at(np.flatnonzero(is_plain))
+    parts[Part.HEAD], parts[Part.HEAD_SIZE] = head, head_size
+    parts[Part.O], parts[Part.O_SIZE] = o, o_size
+    parts[Part.KEY], parts[Part.KEY_SIZE] = key, int32[key]
+    for part, values in envelope.items():
+        parts[part] = values
+    return (parts if is_change.all() else parts[:, is_change]), is_change
 
 
 def has_tail(buffer: Bytes, positions: Positions) -> npt.NDArray[np.bool_]:
-    """Whether the fields that end a plain entry begin at these positions."""
+    """Whether the fields that end an entry without a session begin at these positions."""
     found = np.ones(len(positions), np.bool_)
     for offset, lead in zip(TAIL_LEAD_OFFSETS, TAIL_LEADS, strict=True):
         found &= have_bytes(buffer, positions + offset, lead)

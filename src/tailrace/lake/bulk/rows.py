@@ -1,27 +1,41 @@
 """Raw entries of all shards to rows of the history, many at a time.
 
-Nearly all entries of an oplog are plain inserts, updates and deletes (`plain_entries.py`). The first of each
-kind goes through the stages, which decide what event it is; the others differ in times, key and document
-only, and are spliced (`columns.py`). Every other entry takes the general road, through the stages and
-`rows.py`. Both give the same bytes; the tests compare them.
+Nearly all entries of an oplog are plain inserts, updates and deletes, or hold some (`plain_entries.py`,
+`holders.py`). The first of each kind goes through the stages, which decide what event it is; the others
+differ in times, key and document only, and are spliced (`columns.py`). Every other entry takes the general
+path, through the stages and `lake/rows.py`. Both give the same bytes; the tests compare them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from tailrace.bson import raw as rawbson
+from tailrace.errors import CommandError
 from tailrace.events.change_event import ChangeEvent
-from tailrace.events.event_token import OBJECT_ID_LEAD, single_id_hex
+from tailrace.events.layout.entry import O2_LEAD, O_LEAD, tail
 from tailrace.events.memo import remember
 from tailrace.events.oplog_entry import PLAIN
 from tailrace.events.pre_image_key import has_pre_image, pre_image_of
-from tailrace.lake.bulk.columns import PlainRows, SharedParts, bulk_columns, stored_layout
-from tailrace.lake.bulk.descriptions import BulkDescriptions
-from tailrace.lake.bulk.plain_entries import INSERTED, OPERATIONS, UPDATED, PlainEntries, find_plain
-from tailrace.lake.bulk.splicing import Slices, hexed, items, lines, slices_of
+from tailrace.lake.bulk.columns import PlainRows, SharedParts, bulk_columns
+from tailrace.lake.bulk.entry_forms import EntryForms
+from tailrace.lake.bulk.holders import HeldRows, Holders, holders_of
+from tailrace.lake.bulk.plain_entries import (
+    DELETED,
+    INSERTED,
+    OPERATIONS,
+    Part,
+    PlainEntries,
+    changes_of,
+    envelope_of,
+    joined_entries,
+)
+from tailrace.lake.bulk.plain_groups import plain_groups
+from tailrace.lake.bulk.raw_entries import RawEntries
+from tailrace.lake.bulk.splicing import Positions
+from tailrace.lake.bulk.transaction_ends import EndRows, TransactionEnd
 from tailrace.lake.bulk.transaction_rows import transaction_rows
 from tailrace.lake.rows import RowBuilder, names_of
 
@@ -32,21 +46,28 @@ PreImageOf: TypeAlias = Callable[[str, bytes, int, int], bytes | None]
 _Ask: TypeAlias = tuple[str, int, int, bytes, list[bytes | None], int]
 """(shard, cluster time, index, collection UUID; the list that the answer goes into, and where)"""
 
-_MANY_KINDS: Final = 64
-"""how many kinds of plain entries are spliced in a time slice; the rest takes the general road"""
-_OBJECT_ID_KEY: Final = 22
-_OBJECT_ID_SIZE: Final = 12
-
 
 class BulkRows:
-    """Makes batches of rows from time slices of the oplogs; remembers the kinds of rows."""
+    """Makes batches of rows from time slices of the oplogs; remembers forms and kinds of entries."""
 
-    def __init__(self, events_of: EventsOf, pre_image_of: PreImageOf | None = None) -> None:
-        """``pre_image_of`` is for sources that store images; it is called in the order of the oplog."""
+    def __init__(
+        self, events_of: EventsOf, pre_image_of: PreImageOf | None = None, *, marks_end: bool = False
+    ) -> None:
+        """``pre_image_of`` is for sources that store images; it is called in the order of the oplog.
+
+        ``marks_end`` is whether the stages of ``events_of`` make events of the ends of transactions.
+        """
         self._events_of = events_of
         self._pre_image_of = pre_image_of
         self._rows = RowBuilder()
+        self._forms = EntryForms()
+        self._ends = EndRows()
+        self._held = HeldRows(marks_end=marks_end)
         self._known: dict[tuple[str, bytes, int], SharedParts] = {}
+        self.entries = 0
+        """How many entries were read."""
+        self.general_entries = 0
+        """How many of them took the general path."""
 
     def batch(self, entries: Mapping[str, Sequence[bytes]]) -> pa.RecordBatch:
         """The rows of a time slice, in the order of their tokens.
@@ -55,8 +76,12 @@ class BulkRows:
         """
         plain: list[PlainRows] = []
         events: list[ChangeEvent] = []
+        finished: list[pa.RecordBatch] = []
         for shard, raws in entries.items():
-            groups = self._plain_rows(shard, raws)
+            groups, ends = self._plain_rows(shard, raws)
+            end_rows, other_ends = self._ends.batch(ends, shard)
+            finished += end_rows
+            events += other_ends
             is_plain = np.zeros(len(raws), np.bool_)
             for group in groups:
                 is_plain[group.entries.number] = True
@@ -64,60 +89,90 @@ class BulkRows:
             others = np.flatnonzero(~is_plain).tolist()
             if others:
                 events += self._events_of(shard, [raws[index] for index in others])
+            self.entries += len(raws)
+            self.general_entries += len(others)
         if self._pre_image_of is not None:
             _add_images(plain, events, self._pre_image_of)
         inside, events = transaction_rows(events, shared_parts)
-        return bulk_columns(plain + inside, self._rows.batch(events))
+        general = pa.concat_batches([self._rows.batch(events), *finished])
+        return bulk_columns(plain + inside, general)
 
-    def _plain_rows(self, shard: str, raws: Sequence[bytes]) -> list[PlainRows]:
-        found = find_plain(raws)
-        groups: list[PlainRows] = []
-        waiting = np.arange(len(found))
-        for _ in range(_MANY_KINDS):
-            if not len(waiting):
-                break
-            is_alike = _like_first(found, waiting)
-            alike = found.at(waiting[is_alike])
-            waiting = waiting[~is_alike]
-            shared = self._shared(shard, raws[int(alike.number[0])], alike)
-            if shared is not None:
-                groups += _by_key(shared, shard, alike)
-        return groups
+    def _plain_rows(self, shard: str, raws: Sequence[bytes]) -> tuple[list[PlainRows], list[TransactionEnd]]:
+        """Return the rows of plain entries and holders, and the ends of transactions."""
+        run = RawEntries.of(raws).padded()
+        if not len(run):
+            return [], []
+        buffer = np.frombuffer(run.memory, np.uint8)
+        starts = np.concatenate([[0], run.ends[:-1]])
+        parts: list[Positions] = []
+        holders: list[Holders] = []
+        for found in self._forms.find(buffer, starts, run.ends):
+            held = holders_of(buffer, found)
+            if held is not None:
+                holders.append(held)
+            parts.append(changes_of(buffer, found, envelope_of(buffer, found))[0])
 
-    def _shared(self, shard: str, raw: bytes, alike: PlainEntries) -> SharedParts | None:
-        """What the rows of these entries share; None if they need the general road."""
-        beginning = alike.memory[alike.beginning[0] : alike.o[0]]
-        place = (shard, beginning, int(alike.operation[0]))
+        def shared_of(head: bytes, entries: PlainEntries, row: int) -> SharedParts | None:
+            return self._shared(shard, head, entries, row)
+
+        groups = plain_groups(shard, joined_entries(run.memory, buffer, parts), shared_of)
+        inside, ends = self._held.rows(shard, run.memory, buffer, holders, shared_of)
+        return groups + inside, ends
+
+    def _shared(self, shard: str, head: bytes, entries: PlainEntries, row: int) -> SharedParts | None:
+        operation = int(entries.part(Part.OPERATION)[row])
+        place = (shard, head, operation)
         if place in self._known:
             return self._known[place]
-        events = self._events_of(shard, [raw])
+        try:
+            events = self._events_of(shard, [_as_entry(head, operation, entries, row)])
+        except CommandError:
+            return None  # the general path raises it, unless the change is inside of a transaction
         if len(events) != 1:
             return None
         event = events[0]
         if event.ddl is not None or event.entry.extras is not PLAIN or event.document_key is None:
             return None
-        if OPERATIONS.get(event.kind.operation_type) != place[2] or stored_layout(event.kind) is None:
+        if OPERATIONS.get(event.kind.operation_type) != operation:
             return None
         return remember(self._known, place, shared_parts(event))
+
+
+def _as_entry(head: bytes, operation: int, entries: PlainEntries, row: int) -> bytes:
+    """A change as an entry of its own, without a session."""
+
+    def bytes_of(start: Part, size: Part) -> bytes:
+        place = int(entries.part(start)[row])
+        return entries.memory[place : place + int(entries.part(size)[row])]
+
+    documents = [O_LEAD, bytes_of(Part.O, Part.O_SIZE)]
+    if operation != DELETED:
+        documents += (O2_LEAD, bytes_of(Part.KEY, Part.KEY_SIZE))
+    one = entries.at(np.array([row]))
+    return rawbson.document(head, *documents, tail(int(one.ts[0]), 1, int(one.wall[0])))
 
 
 def shared_parts(event: ChangeEvent) -> SharedParts:
     """What the rows of document changes like this one share."""
     kind = event.kind
-    return SharedParts(kind, names_of(kind))
+    return SharedParts(kind, event.entry.head.ns, names_of(kind))
 
 
 def _add_images(plain: Sequence[PlainRows], events: Sequence[ChangeEvent], find: PreImageOf) -> None:
     """Look up the images of all changes, shard by shard in the order of the oplog."""
     wanted: list[_Ask] = []
     for rows in plain:
-        uuid = rows.shared.kind.uuid
-        if uuid is not None and rows.entries.operation[0] != INSERTED:
-            images: list[bytes | None] = [None] * len(rows.entries)
-            rows.images = images
-            wanted += [
-                (rows.shard, ts, 0, uuid, images, place) for place, ts in enumerate(rows.entries.ts.tolist())
-            ]
+        if rows.entries.operation == INSERTED:
+            continue
+        images: list[bytes | None] = [None] * len(rows.entries)
+        rows.images = images
+        places = zip(
+            rows.entries.ts.tolist(), rows.entries.part(Part.INDEX).tolist(), rows.codes.tolist(), strict=True
+        )
+        for place, (ts, index, code) in enumerate(places):
+            uuid = rows.shared[code].kind.uuid
+            if uuid is not None:
+                wanted.append((rows.shard, ts, index, uuid, images, place))
     found: list[bytes | None] = [None] * len(events)
     for place, event in enumerate(events):
         if has_pre_image(event):
@@ -128,58 +183,3 @@ def _add_images(plain: Sequence[PlainRows], events: Sequence[ChangeEvent], find:
         images[place] = find(shard, uuid, ts, index)
     for event, image in zip(events, found, strict=True):
         event.pre_image = image
-
-
-def _like_first(found: PlainEntries, waiting: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
-    """Which entries are the same operation on the same collection as the first one that waits."""
-    first = waiting[0]
-    width = int(found.o[first] - found.beginning[first])
-    is_alike: npt.NDArray[np.bool_] = (found.o[waiting] - found.beginning[waiting] == width) & (
-        found.operation[waiting] == found.operation[first]
-    )
-    candidates = np.flatnonzero(is_alike)
-    shared = items(found.buffer, f"V{width}")
-    is_alike[candidates] = shared[found.beginning[waiting[candidates]]] == shared[found.beginning[first]]
-    return is_alike
-
-
-def _by_key(shared: SharedParts, shard: str, entries: PlainEntries) -> list[PlainRows]:
-    """Rows by the sort of their keys, without those whose key or diff needs the general road."""
-    entries, descriptions = _described(entries)
-    buffer, key = entries.buffer, entries.key
-    has_object_id = (
-        (entries.key_size == _OBJECT_ID_KEY)
-        & (buffer[key + 4] == 7)
-        & (items(buffer, "<i4")[key + 5] == int.from_bytes(b"_id\0", "little"))
-    )
-    groups = []
-    chosen = np.flatnonzero(has_object_id)
-    if len(chosen):
-        own = entries.at(chosen)
-        identifiers = lines(buffer, own.key + 9, _OBJECT_ID_SIZE)
-        pieces = (OBJECT_ID_LEAD, hexed(identifiers))
-        groups.append(PlainRows(shared, shard, own, pieces, identifiers, _some(descriptions, chosen)))
-    chosen = np.flatnonzero(~has_object_id)
-    if len(chosen):
-        texts = [single_id_hex(key) for key in entries.at(chosen).document_keys()]
-        chosen = chosen[[text is not None for text in texts]]
-        hexes = slices_of([text for text in texts if text is not None])
-        groups.append(
-            PlainRows(shared, shard, entries.at(chosen), (hexes,), None, _some(descriptions, chosen))
-        )
-    return [group for group in groups if len(group.entries)]
-
-
-def _described(entries: PlainEntries) -> tuple[PlainEntries, Slices | None]:
-    """Updates with their descriptions, without those that cannot be described."""
-    if entries.operation[0] != UPDATED:
-        return entries, None
-    descriptions, is_described = BulkDescriptions(entries).described()
-    if is_described.all():
-        return entries, descriptions
-    good = np.flatnonzero(is_described)
-    return entries.at(good), _some(descriptions, good)
-
-
-def _some(slices: Slices | None, rows: npt.NDArray[np.int64]) -> Slices | None:
-    return None if slices is None else Slices(slices.buffer, slices.starts[rows], slices.lengths[rows])

@@ -93,6 +93,24 @@ def slices_of(values: Sequence[bytes]) -> Slices:
     return Slices(padded(values), np.cumsum(lengths) - lengths, lengths)
 
 
+def piece_of(buffer: Bytes, starts: Positions, lengths: Positions) -> Bytes | Slices:
+    """Slices, as a matrix if they are short and of one length."""
+    width = int(lengths[0])
+    if 0 < width < _LONG and (lengths == width).all():
+        return lines(buffer, starts, width)
+    return Slices(buffer, starts, lengths)
+
+
+def chosen(values: Sequence[bytes], codes: Positions) -> Piece:
+    """One of some values for each row, by its number."""
+    first = values[0]
+    if all(value == first for value in values):
+        return first
+    lengths = np.fromiter(map(len, values), np.int64, len(values))
+    starts = np.cumsum(lengths) - lengths
+    return piece_of(padded(values), starts[codes], lengths[codes])
+
+
 def hexed(lines: Bytes, digits: npt.NDArray[np.uint16] = HEX) -> Bytes:
     """The hex digits of each line of a matrix."""
     return digits[lines].view(np.uint8)

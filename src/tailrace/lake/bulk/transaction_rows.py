@@ -14,13 +14,13 @@ from tailrace.bson.dates import LAST_DATE, date_value
 from tailrace.errors import CommandError
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.event_token import index_hex, single_id_hex
-from tailrace.events.layout.entry import tail
 from tailrace.events.layout.event import session_of
 from tailrace.events.oplog_entry import Extras
 from tailrace.events.update_diff import describe, diff_of
 from tailrace.lake.bulk.columns import InTransaction, PlainRows, SharedParts, stored_layout
-from tailrace.lake.bulk.plain_entries import OPERATIONS, PlainEntries
+from tailrace.lake.bulk.plain_entries import NOWHERE, OPERATIONS, Part, PlainEntries
 from tailrace.lake.bulk.splicing import PADDING, Slices, slices_of
+from tailrace.lake.document_keys import key_text
 from tailrace.lake.entry_remainder import entry_rest
 
 _WORTH_IT: Final = 16
@@ -90,17 +90,20 @@ def _rows_of(
     left: list[ChangeEvent] = []
     key_hexes: list[bytes] = []
     descriptions: list[bytes] = []
+    key_texts: list[bytes] = []
     for event in group:
         key_hex = single_id_hex(event.document_key or b"")
+        text = key_text(event.document_key)
         try:
             description = None if event.update is None else describe(diff_of(event.update), expanded=True)
         except CommandError:
             key_hex = None
-        if key_hex is None:
+        if key_hex is None or text is None:
             left.append(event)
             continue
         kept.append(event)
         key_hexes.append(key_hex)
+        key_texts.append(text.encode())
         if description is not None:
             descriptions.append(description)
     if not kept:
@@ -112,11 +115,12 @@ def _rows_of(
         slices_of([index_hex(event.entry.txn_op_index) for event in kept]),
         slices_of([_number(event.entry.extras) for event in kept]),
         slices_of([event.entry.extras.lsid or b"" for event in kept]),
-        slices_of(own_rests) if own_rests[0] else None,
+        (slices_of(own_rests),) if own_rests[0] else (),
     )
     described: Slices | None = slices_of(descriptions) if descriptions else None
-    key_pieces = (slices_of(key_hexes),)
-    rows = PlainRows(shared, kept[0].shard, _entries(kept), key_pieces, None, described)
+    codes = np.zeros(len(kept), np.int64)
+    pieces = (slices_of(key_hexes),), (slices_of(key_texts),)
+    rows = PlainRows([shared], codes, kept[0].shard, _entries(kept), *pieces, described)
     rows.transaction = transaction
     rows.images = [event.pre_image for event in kept]
     return [rows], left
@@ -126,24 +130,17 @@ def _entries(events: Sequence[ChangeEvent]) -> PlainEntries:
     """The operations as if each were an entry."""
     documents = [event.entry.o for event in events]
     keys = [event.document_key or b"" for event in events]
-    walls = [date_value(event.entry.wall) for event in events]
-    tails = [tail(event.entry.ts, event.entry.term, wall) for event, wall in zip(events, walls, strict=True)]
-    memory = b"".join([*documents, *keys, *tails, bytes(PADDING)])
+    times = [rawbson.UINT64_LE.pack(event.entry.ts) + event.entry.wall for event in events]
+    memory = b"".join([*documents, *keys, *times, bytes(PADDING)])
     o_size = np.fromiter(map(len, documents), np.int64, len(documents))
     key_size = np.fromiter(map(len, keys), np.int64, len(keys))
-    o = np.cumsum(o_size) - o_size
-    operation = OPERATIONS[events[0].kind.operation_type]
-    return PlainEntries(
-        memory,
-        np.frombuffer(memory, np.uint8),
-        np.arange(len(events)),
-        np.full(len(events), operation, np.int8),
-        o,
-        o,
-        o_size,
-        o_size.sum() + np.cumsum(key_size) - key_size,
-        key_size,
-        np.array([event.entry.ts for event in events], np.uint64),
-        np.array(walls, np.int64),
-        o_size.sum() + key_size.sum() + np.arange(len(events)) * len(tails[0]),
-    )
+    parts = np.full((len(Part), len(events)), NOWHERE)
+    parts[Part.NUMBER] = np.arange(len(events))
+    parts[Part.OPERATION] = OPERATIONS[events[0].kind.operation_type]
+    parts[Part.O] = np.cumsum(o_size) - o_size
+    parts[Part.O_SIZE] = o_size
+    parts[Part.KEY] = o_size.sum() + np.cumsum(key_size) - key_size
+    parts[Part.KEY_SIZE] = key_size
+    parts[Part.TIME] = o_size.sum() + key_size.sum() + np.arange(len(events)) * len(times[0])
+    parts[Part.WALL] = parts[Part.TIME] + 8
+    return PlainEntries(memory, np.frombuffer(memory, np.uint8), parts)

@@ -70,7 +70,7 @@ def shared_rows(
 
     has_images = any(stage.pre_image is not None for stage in stages.values())
     find: PreImageOf | None = pre_image_of if has_images else None
-    rows = BulkRows(events_of, find)
+    rows = BulkRows(events_of, find, marks_end=True)
     for entries in time_slices(source, after, through, slice_entries):
         if newest is not None:
             newest.update({shard: run[-1] for shard, run in entries.items() if run})

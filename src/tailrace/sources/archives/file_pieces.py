@@ -4,6 +4,7 @@ This is the innermost loop of reading archived files.
 """
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -13,12 +14,15 @@ from tailrace.errors import CommandError
 from tailrace.events.cluster_time import END_OF_TIME, in_words
 from tailrace.events.layout.entry import TAIL_OFFSETS, TAIL_SIZE
 from tailrace.events.layout.template import TIME
+from tailrace.lake.bulk.entry_forms import EntryForms
 from tailrace.lake.bulk.plain_entries import has_tail
 from tailrace.lake.bulk.raw_entries import RawEntries
-from tailrace.lake.bulk.splicing import Positions, items
+from tailrace.lake.bulk.splicing import PADDING, Positions, items
 from tailrace.sources.archives.entries import entry_time
 
 _read_int32 = rawbson.INT32_LE.unpack_from
+_FORMS: Final = EntryForms()
+"""The forms of entries that were read so far: those of a server are few."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +100,13 @@ def _times(buffer: bytes, ends: Positions) -> tuple[npt.NDArray[np.uint64], int]
         data = np.frombuffer(buffer, np.uint8)
         is_plain[long] = has_tail(data, tails)
         times[long] = items(data, "<u8")[tails + TAIL_OFFSETS[TIME]]
+    others = np.flatnonzero(~is_plain)
+    if len(others):
+        data = np.frombuffer(buffer + bytes(PADDING), np.uint8)
+        for found in _FORMS.find(data, starts[others], ends[others]):
+            if "ts" in found.places:
+                times[others[found.rows]] = items(data, "<u8")[found.places["ts"]]
+                is_plain[others[found.rows]] = True
     for index in np.flatnonzero(~is_plain).tolist():
         try:
             times[index] = entry_time(buffer[int(starts[index]) : int(ends[index])])
