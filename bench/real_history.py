@@ -94,7 +94,7 @@ def floor(uri: str, table: HistoryTable, folder: Path) -> tuple[float, float]:
             targets = [folder / f"floor{number}-{part}" for part in range(WORKERS)]
             for target in targets:
                 target.mkdir()
-            paths = [[str(table.path / file.path) for file in part] for part in parts]
+            paths = [[table.store.path_of(file.path) for file in part] for part in parts]
             done = list(pool.map(_read_and_write, [uri] * WORKERS, pairwise(cuts), paths, map(str, targets)))
             best = max(best, rows / max(seconds for seconds, _ in done))
             least = min(least, sum(worked for _, worked in done))
