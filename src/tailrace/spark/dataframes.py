@@ -38,14 +38,14 @@ def change_stream(
     streaming: bool = False,
     schema: StructType | str | None = None,
     server_version: str | None = None,
-    **rows: str | int | bool,
+    **rows: str | int | bool | Sequence[str],
 ) -> DataFrame:
     """Return the change stream on ``source`` with this scope, `$changeStream` options and pipeline.
 
     ``scope`` is a namespace, a database, or nothing for the whole cluster. ``rows`` are further options of
-    ``format("tailrace")``, such as ``documentsAs="json"`` or ``partitions=8``. ``server_version`` is the
-    MongoDB release whose streams are imitated; by default that of the source. Errors in options and pipeline
-    are raised here, as `CommandError` with MongoDB's code or as `UsageError`.
+    ``format("tailrace")``, such as ``documentsAs="json"`` or ``columns=["token", "fullDocument"]``.
+    ``server_version`` is the MongoDB release whose streams are imitated; by default that of the source.
+    Errors in options and pipeline are raised here, as `CommandError` with MongoDB's code or as `UsageError`.
     """
     values = option_values(source, scope, options or {}, pipeline)
     values |= {name: _option(value) for name, value in rows.items()}
@@ -111,7 +111,9 @@ def _namespace(scope: str | Scope | None) -> str | None:
     return scope.db if scope.coll is None else f"{scope.db}.{scope.coll}"
 
 
-def _option(value: str | int | bool) -> str:
+def _option(value: str | int | bool | Sequence[str]) -> str:
+    if not isinstance(value, str | int):
+        return ",".join(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

@@ -59,6 +59,8 @@ class RowBatches:
                 self._whole[field.name] = convert
             else:
                 self._fields[field.name.encode()] = field.name, convert
+        # A field whose column is not named is left out; it is not among the fields that have no column.
+        self._unnamed = frozenset(name.encode() for name in layout.known) if layout.columns else frozenset()
         # A user's schema that names no field of a document means the document as one column.
         self._is_one_column = layout.output is Output.DOCUMENT and self._names[:1] == ["fullDocument"]
         self._records = {
@@ -107,7 +109,7 @@ class RowBatches:
             found = fields.get(name)
             if found is not None:
                 record[found[0]] = found[1](raw, kind, start, end)
-            elif leftover is not None and name != b"_id":
+            elif leftover is not None and name != b"_id" and name not in self._unnamed:
                 leftover.append(raw[before:end])
             before = end
         if TOKEN in self._whole:

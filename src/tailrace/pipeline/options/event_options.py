@@ -46,8 +46,8 @@ _IGNORED: Final = (
 )  # fmt: skip
 _SOURCES: Final = ("uri", "history", "oplog", "oplogs", "path")
 _OTHERS: Final = (
-    "changelog", "collation", "collection", "columnNameOfCorruptRecord", "database", "documents",
-    "documentsAs", "documentSchema", "endingOffsets", "endingTimestamp", "failOnDataLoss", "let",
+    "changelog", "collation", "collection", "columnNameOfCorruptRecord", "columns", "database",
+    "documents", "documentsAs", "documentSchema", "endingOffsets", "endingTimestamp", "failOnDataLoss", "let",
     "maxBytesPerTrigger", "maxEntriesPerTrigger", "mode", "ns", "options", "output", "outputExtendedJson",
     "parameters", "partitions", "pipeline", "preImages", "publishFullDocumentOnly", "rawData",
     "serverVersion", PASSWORD_FILE, "startingOffsets", "startingTimestamp", "startupMode", _STARTUP_TIME,
@@ -277,6 +277,7 @@ def _layout(values: OptionValues) -> RowLayout:
     output = values.choice("output", Output.COLUMNS)
     if values.flag("publishFullDocumentOnly"):
         output = Output.DOCUMENT
+    columns = values.text("columns")
     return RowLayout(
         output=output,
         documents=values.choice("documentsAs", Documents.VARIANT),
@@ -285,4 +286,10 @@ def _layout(values: OptionValues) -> RowLayout:
         corrupt_column=values.text("columnNameOfCorruptRecord"),
         changelog=values.flag("changelog"),
         extended_json=values.flag("outputExtendedJson"),
+        columns=None if columns is None else _names(columns),
     )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Names between commas, each once."""
+    return tuple(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))
