@@ -12,10 +12,13 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from tailrace.bson import documents as bsondocs
 from tailrace.errors import CommandError
 from tailrace.events.interval import Interval as BuiltInterval
+from tailrace.events.layout.token import token_text
 from tailrace.events.stages.lookups import Lookups
 from tailrace.lake.commit import commit
+from tailrace.lake.event_block import EventBlock
 from tailrace.lake.table import HistoryTable
 from tailrace.pipeline.history.build import build
 from tailrace.pipeline.streams.event_source import EventSource
@@ -97,7 +100,14 @@ def shown(stream: Stream, source: EventSource, parts: int) -> list[bytes]:
         has_resumed=not planner.is_after_event,
         finds_event=planner.finds_event(),
     )
-    return [row.raw for each in intervals for rows in rows_of(spec, source, each) for row in rows]
+    found: list[bytes] = []
+    for each in intervals:
+        for some in rows_of(spec, source, each):
+            rows = some.rows() if isinstance(some, EventBlock) else some
+            found += [row.raw for row in rows]
+            tokens = [bsondocs.decode(row.raw)["_id"]["_data"].encode() for row in rows]
+            assert [token_text(row.token_document) for row in rows] == tokens
+    return found
 
 
 def intervals_show_the_whole(history: History) -> None:

@@ -248,10 +248,10 @@ def test_columns_of_each_layout() -> None:
 def test_named_columns_are_the_schema() -> None:
     assert RowLayout(columns=("clusterTime", "token")).ddl() == "`clusterTime` BIGINT, `token` STRING"
     with pytest.raises(
-        UsageError, match="no column clustertime; .* some of token, operationType, clusterTime"
+        UsageError, match=r"no column clustertime; .* some of token, operationType, clusterTime"
     ):
         RowLayout(columns=("clustertime",))
-    with pytest.raises(UsageError, match="no column fullDocument; .* some of token, clusterTime, event$"):
+    with pytest.raises(UsageError, match=r"no column fullDocument; .* some of token, clusterTime, event$"):
         RowLayout(output=Output.EVENT, columns=("fullDocument",))
     with pytest.raises(UsageError, match="no column without a name"):
         RowLayout(columns=())

@@ -5,15 +5,16 @@ a stream carries from batch to batch: whether the event it was resumed after has
 was invalidated.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 from tailrace.events.cluster_time import cluster_time, increment_of, seconds_of
 from tailrace.events.position import EARLIEST, LATEST
-from tailrace.log.shared_output import AnyRow
+from tailrace.lake.event_block import EventBlock
 from tailrace.pipeline.options.event_options import StreamRequest
+from tailrace.pipeline.streams.event_source import Blocks
 from tailrace.pipeline.streams.open_source import open_source
 from tailrace.pipeline.streams.planning import StreamInterval, StreamPlanner, rows_of
 from tailrace.sources.planning import UNLIMITED
@@ -57,11 +58,14 @@ class StreamBatches:
             return max(planner.start - 1, 0)
         return self._source.promised() if (request.starting or default) == LATEST else self._source.earliest()
 
-    def rows(self, piece: StreamPiece) -> Iterator[list[AnyRow]]:
+    def rows(self, piece: StreamPiece) -> Blocks:
         """Return the rows of a piece in order, some at a time; in a task."""
         source = self._source.having(piece.shards)
         try:
             for rows in rows_of(self._spec, source, piece.interval):
+                if isinstance(rows, EventBlock):
+                    yield rows
+                    continue
                 for start in range(0, len(rows), _BATCH_ROWS):
                     yield rows[start : start + _BATCH_ROWS]
         finally:

@@ -73,8 +73,8 @@ class RowLayout:
         unknown = [name for name in self.columns or () if name not in self.known]
         if unknown or self.columns == ():
             raise UsageError(
-                f"there is no column {', '.join(unknown) or 'without a name'}; the option columns takes some of "
-                f"{', '.join(self.known)}"
+                f"there is no column {', '.join(unknown) or 'without a name'}; the option columns takes some "
+                f"of {', '.join(self.known)}"
             )
 
     def ddl(self) -> str:

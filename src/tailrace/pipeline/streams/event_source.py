@@ -4,16 +4,18 @@ It can be sent to executors, as an oplog source. Intervals are ``(after, through
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from tailrace.events.promise import Promise
 from tailrace.events.stages.plan import Plan
 from tailrace.events.stream_release import StreamRelease
+from tailrace.lake.event_block import EventBlock
 from tailrace.log.shared_output import AnyRow
 from tailrace.sources.source import ShardMembership
 
 Rows: TypeAlias = Iterator[list[AnyRow]]
+Blocks: TypeAlias = Iterator[Sequence[AnyRow] | EventBlock]
 
 
 class StreamRun(ABC):
@@ -22,6 +24,10 @@ class StreamRun(ABC):
     @abstractmethod
     def rows(self) -> Rows:
         """Yield the rows in order, some at a time; raises the stream's error after the rows before it."""
+
+    def blocks(self) -> Blocks:
+        """Yield the same, without an object for each row where that is possible."""
+        return self.rows()
 
     @property
     @abstractmethod

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any, Final, Self
 
+import pyarrow as pa
+
 from tailrace.events.layout.entry import COMMAND_START
 from tailrace.events.oplog_entry import parse_entry
 from tailrace.events.promise import Promise, promise
@@ -11,7 +13,9 @@ from tailrace.events.scope import ScopeKind
 from tailrace.events.stages.plan import Plan
 from tailrace.events.stream_release import CURRENT_RELEASE, StreamRelease
 from tailrace.log.local_engine import LocalEngine
-from tailrace.pipeline.streams.event_source import EventSource, Rows, StreamRun
+from tailrace.pipeline.history.build import shared_rows
+from tailrace.pipeline.streams.event_source import Blocks, EventSource, Rows, StreamRun
+from tailrace.pipeline.streams.history_run import HistoryRun, shows_blocks
 from tailrace.sources.conditions import EVERYTHING, EntryCondition
 from tailrace.sources.planning import Planner
 from tailrace.sources.source import OplogSource
@@ -79,6 +83,12 @@ class OplogEvents(EventSource):
         feeds = {shard: self._source.entries(shard, after, through, condition) for shard in shards}
         if commands_only:
             feeds = {shard: map(_commands, batches) for shard, batches in feeds.items()}
+        if shows_blocks(plan) and not commands_only:
+
+            def read(_: int) -> Iterator[pa.RecordBatch]:
+                return shared_rows(self._source, after, through, condition=condition, has_images=False)
+
+            return BulkRun(engine, feeds, after, HistoryRun(plan, read, through))
         return EngineRun(engine, feeds, after)
 
     def close(self) -> None:
@@ -124,3 +134,20 @@ class EngineRun(StreamRun):
         for _ in engine.feed(self._feeds, self._after):
             while rows := engine.drain_rows():
                 yield [*rows]
+
+
+class BulkRun(EngineRun):
+    """The same; where nobody needs an object for each row, rows of a history are made and shown as such."""
+
+    def __init__(
+        self,
+        engine: LocalEngine,
+        feeds: Mapping[str, Iterator[Sequence[bytes]]],
+        after: int,
+        recorded: HistoryRun,
+    ) -> None:
+        super().__init__(engine, feeds, after)
+        self._recorded = recorded
+
+    def blocks(self) -> Blocks:
+        return self._recorded.blocks()

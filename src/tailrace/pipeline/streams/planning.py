@@ -12,7 +12,7 @@ from tailrace.errors import CommandError
 from tailrace.events.interval import Interval
 from tailrace.events.scope import ScopeKind
 from tailrace.events.stages.check_resumability import history_lost
-from tailrace.pipeline.streams.event_source import EventSource, Rows
+from tailrace.pipeline.streams.event_source import Blocks, EventSource
 from tailrace.pipeline.streams.stream_spec import StreamSpec, goes_on_after
 
 
@@ -24,12 +24,12 @@ class StreamInterval(Interval):
     """Whether the stream has passed its start before this interval, and the event named there was found."""
 
 
-def rows_of(spec: StreamSpec, source: EventSource, interval: StreamInterval) -> Rows:
+def rows_of(spec: StreamSpec, source: EventSource, interval: StreamInterval) -> Blocks:
     """Return the stream's rows of an interval."""
     plan = spec.open()
     if interval.has_resumed:
         plan = goes_on_after(plan, interval.after)
-    return source.run(plan, interval.after, interval.through).rows()
+    return source.run(plan, interval.after, interval.through).blocks()
 
 
 class StreamPlanner:
