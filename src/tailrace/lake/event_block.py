@@ -84,10 +84,19 @@ class StoredRows:
         return self._batch.filter(pa.array(~self._is_plain)) if not self._is_plain.all() else self._batch[:0]
 
     def block(
-        self, writers: dict[int, EventWriter], others: EventBlock | None, last: int | None
+        self,
+        writers: dict[int, EventWriter],
+        others: EventBlock | None,
+        last: int | None,
+        wanted: Flags | None = None,
     ) -> EventBlock:
-        """Show the rows that have a writer, up to the cluster time ``last``, and ``others`` between them."""
+        """Show the rows that have a writer, up to the cluster time ``last``, and ``others`` between them.
+
+        ``wanted`` are the rows that are shown at all.
+        """
         is_shown = self._is_plain & np.isin(self._codes, list(writers))
+        if wanted is not None:
+            is_shown &= wanted
         if last is not None:
             is_shown &= self._times <= np.uint64(last)
         rows = np.flatnonzero(is_shown)

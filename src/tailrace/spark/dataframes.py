@@ -20,7 +20,8 @@ from tailrace.pipeline.failure import reported_error
 from tailrace.pipeline.options.event_options import read_options
 from tailrace.pipeline.options.option_values import PASSWORD_FILE
 from tailrace.sources.deployments.connection_string import ConnectionString, is_uri, secret_file
-from tailrace.spark.change_stream_source import FORMAT, ChangeStreamSource
+from tailrace.spark import register
+from tailrace.spark.change_stream_source import FORMAT
 
 Source: TypeAlias = (
     str | os.PathLike[str] | Mapping[str, str | os.PathLike[str] | Sequence[str | os.PathLike[str]]]
@@ -53,7 +54,7 @@ def change_stream(
         values["serverVersion"] = server_version
     request = read_options(values)
     request.spec(is_cluster=request.source.names_shards)
-    spark.dataSource.register(ChangeStreamSource)
+    register(spark)
     reader: Any = spark.readStream if streaming else spark.read
     reader = reader.format(FORMAT).options(**values)
     if schema is not None:

@@ -78,6 +78,11 @@ class StreamRequest:
     release: StreamRelease | None = None
     """The server release that is imitated; None for that of the source."""
 
+    @property
+    def keeps_events(self) -> bool:
+        """Whether the pipeline shows events whole, or not at all."""
+        return all([*stage] == ["$match"] for stage in self.pipeline)
+
     def spec(self, *, is_cluster: bool, release: StreamRelease = CURRENT_RELEASE) -> StreamSpec:
         """Return the stream; raises `CommandError` if it is not allowed, on a cluster for further reasons.
 

@@ -12,6 +12,7 @@ from tailrace.events.stages.plan import Plan
 from tailrace.events.stream_release import StreamRelease
 from tailrace.lake.event_block import EventBlock
 from tailrace.log.shared_output import AnyRow
+from tailrace.pipeline.streams.row_condition import ALL_ROWS, RowCondition
 from tailrace.sources.source import ShardMembership
 
 Rows: TypeAlias = Iterator[list[AnyRow]]
@@ -77,11 +78,24 @@ class EventSource(ShardMembership, ABC):
         """Return into how many pieces an interval should be divided."""
 
     @abstractmethod
-    def run(self, plan: Plan, after: int, through: int, *, commands_only: bool = False) -> StreamRun:
+    def run(
+        self,
+        plan: Plan,
+        after: int,
+        through: int,
+        *,
+        commands_only: bool = False,
+        condition: RowCondition = ALL_ROWS,
+    ) -> StreamRun:
         """Return a stream on an interval; with ``commands_only`` it sees only entries that are commands.
 
-        That is enough to find an invalidation.
+        That is enough to find an invalidation. What does not meet ``condition`` need not be read; `blocks`
+        shows rows that meet it, `rows` also others. A stream that has not passed its start has none.
         """
+
+    def narrowed(self, after: int, through: int, condition: RowCondition) -> tuple[int, int]:  # noqa: ARG002
+        """Return a smaller interval outside of which no row meets a condition, as far as that is known."""
+        return after, through
 
     def close(self) -> None:
         """Close what this process opened."""

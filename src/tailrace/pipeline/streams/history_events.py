@@ -11,13 +11,17 @@ from tailrace.events.promise import Promise, promise
 from tailrace.events.stages.check_invalidate import INVALIDATING
 from tailrace.events.stages.plan import Plan
 from tailrace.events.stream_release import StreamRelease
-from tailrace.lake.schema import time_of, times_of
+from tailrace.lake.data_file import AddedFile
+from tailrace.lake.schema import STREAM_COLUMNS, time_of, times_of
 from tailrace.lake.table import HistoryTable
 from tailrace.pipeline.streams.event_source import EventSource, StreamRun
 from tailrace.pipeline.streams.history_run import HistoryRun
+from tailrace.pipeline.streams.row_condition import ALL_ROWS, RowCondition
 
 _PIECE_ROWS: Final = 1024
 _PART_BYTES: Final = 16 << 20
+_NAMED_ROWS: Final = 8192
+_NAMES: Final = ("operation", "db", "coll")
 _INVALIDATING: Final = pa.array(sorted(frozenset().union(*INVALIDATING.values())))
 
 
@@ -81,20 +85,81 @@ class HistoryEvents(EventSource):
 
     def suggested_parts(self, after: int, through: int) -> int:
         """One for every few megabytes of files."""
-        size = sum(
-            file.size for file in self._table().files if file.last_time > after and file.first_time <= through
-        )
+        size = sum(file.size for file in self._files(after, through))
         return max(size // _PART_BYTES, 1)
 
-    def run(self, plan: Plan, after: int, through: int, *, commands_only: bool = False) -> StreamRun:
+    def narrowed(self, after: int, through: int, condition: RowCondition) -> tuple[int, int]:
+        """By the wall times of the files."""
+        if not condition.has_walls:
+            return after, through
+        files = [file for file in self._files(after, through) if _has_walls(file, condition)]
+        if not files:
+            return after, after
+        return max(after, files[0].first_time - 1), min(through, files[-1].last_time)
+
+    def _files(self, after: int, through: int) -> list[AddedFile]:
+        return [file for file in self._table().files if file.last_time > after and file.first_time <= through]
+
+    def run(
+        self,
+        plan: Plan,
+        after: int,
+        through: int,
+        *,
+        commands_only: bool = False,
+        condition: RowCondition = ALL_ROWS,
+    ) -> StreamRun:
         table = self._table()
 
         def read(batch_rows: int) -> Iterator[pa.RecordBatch]:
             if commands_only:
-                return _commands(table, after, through)
-            return table.read(after, through, batch_rows=batch_rows)
+                yield from _commands(table, after, through)
+                return
+            columns = (*STREAM_COLUMNS, "wall_time") if condition.has_walls else STREAM_COLUMNS
+            for start, end in self._wanted(table, after, through, condition):
+                yield from table.read(start, end, columns=columns, batch_rows=batch_rows)
 
-        return HistoryRun(plan, read, through, self._documents)
+        return HistoryRun(plan, read, through, self._documents, condition)
+
+    def _wanted(
+        self, table: HistoryTable, after: int, through: int, condition: RowCondition
+    ) -> Iterator[tuple[int, int]]:
+        """The parts of an interval that have rows that may meet a condition."""
+        parts = [(after, through)]
+        if condition.has_walls:
+            parts = [
+                (max(after, file.first_time - 1), min(through, file.last_time))
+                for file in self._files(after, through)
+                if _has_walls(file, condition)
+            ]
+        for start, end in parts:
+            if condition.has_names:
+                yield from _named(table, start, end, condition)
+            else:
+                yield start, end
+
+
+def _has_walls(file: AddedFile, condition: RowCondition) -> bool:
+    if file.first_wall is None or file.last_wall is None:
+        return False  # no row has one
+    return file.first_wall <= condition.last_wall and file.last_wall >= condition.first_wall
+
+
+def _named(
+    table: HistoryTable, after: int, through: int, condition: RowCondition
+) -> Iterator[tuple[int, int]]:
+    """The parts in which names occur; the other columns of the rest are not read."""
+    start, end = after, after
+    for batch in table.read(after, through, columns=_NAMES, batch_rows=_NAMED_ROWS):
+        last = time_of(batch, batch.num_rows - 1)
+        if condition.wanted_names(batch):
+            end = last
+            continue
+        if end > start:
+            yield start, end
+        start = end = last
+    if end > start:
+        yield start, end
 
 
 def _commands(table: HistoryTable, after: int, through: int) -> Iterator[pa.RecordBatch]:

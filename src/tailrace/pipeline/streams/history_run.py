@@ -17,6 +17,7 @@ from tailrace.log.recorded import RecordedItem, RowReader
 from tailrace.log.shared_output import AnyRow
 from tailrace.log.stream import LogStream
 from tailrace.pipeline.streams.event_source import Blocks, Rows, StreamRun
+from tailrace.pipeline.streams.row_condition import ALL_ROWS, RowCondition, accepted
 from tailrace.sources.archives.document_files import DocumentFiles
 
 Read: TypeAlias = Callable[[int], Iterator[pa.RecordBatch]]
@@ -37,7 +38,9 @@ class HistoryRun(StreamRun):
         read: Read,
         through: int,
         documents: Mapping[str, tuple[str, ...]] | None = None,
+        condition: RowCondition = ALL_ROWS,
     ) -> None:
+        self._condition = condition
         self._plan = plan
         self._read = read
         self._through = through
@@ -66,12 +69,13 @@ class HistoryRun(StreamRun):
     def blocks(self) -> Blocks:
         """Document changes are shown as stored, all of a batch together; the stream reads the other rows."""
         if not shows_blocks(self._plan):
-            yield from self.rows()
+            yield from accepted(self.rows(), self._condition)
             return
         scope = self._plan.entry_filter().scope
+        condition = self._condition
 
         def sees(kind: RowKind) -> bool | None:
-            return scope.sees_head(kind.head)
+            return condition.sees(kind) and scope.sees_head(kind.head)
 
         reader = BlockReader(sees, expanded=self._plan.options.show_expanded_events)
         for batch in self._read(_BLOCK_ROWS):
@@ -79,7 +83,10 @@ class HistoryRun(StreamRun):
             others = self._shown(stored.others)
             is_over = self._stream.is_done
             last = others[-1].cluster_time if is_over and others else None
-            block = stored.block(writers, EventBlock.of(others) if others else None, last)
+            if not condition.is_free:
+                others = [row for row in others if condition.accepts(row)]
+            wanted = condition.wanted_walls(batch)
+            block = stored.block(writers, EventBlock.of(others) if others else None, last, wanted)
             if len(block):
                 yield block
             if is_over:
