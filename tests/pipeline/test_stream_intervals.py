@@ -20,7 +20,6 @@ from tailrace.events.interval import Interval as BuiltInterval
 from tailrace.events.layout.token import token_text
 from tailrace.events.stages.lookups import Lookups
 from tailrace.lake.commit import commit
-from tailrace.lake.event_block import EventBlock
 from tailrace.lake.table import HistoryTable
 from tailrace.pipeline.history.build import build
 from tailrace.pipeline.streams.event_source import EventSource
@@ -107,7 +106,7 @@ def shown(stream: Stream, source: EventSource, parts: int, condition: RowConditi
     found: list[bytes] = []
     for each in intervals:
         for some in rows_of(spec, source, each, condition):
-            rows = some.rows() if isinstance(some, EventBlock) else some
+            rows = list(some)
             found += [row.raw for row in rows]
             tokens = [bsondocs.decode(row.raw)["_id"]["_data"].encode() for row in rows]
             assert [token_text(row.token_document) for row in rows] == tokens

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from tailrace.events.cluster_time import cluster_time, increment_of, seconds_of
 from tailrace.events.position import EARLIEST, LATEST
-from tailrace.lake.event_block import EventBlock
+from tailrace.log.event_block import EventBlock
 from tailrace.pipeline.options.event_options import StreamRequest
 from tailrace.pipeline.streams.event_source import Blocks
 from tailrace.pipeline.streams.open_source import open_source

@@ -26,7 +26,7 @@ from pyspark.sql.types import (
 from tailrace.bson import raw as rawbson
 from tailrace.bson.dates import FIRST_DATE, LAST_DATE, MICROSECONDS
 from tailrace.lake.bulk.splicing import Bytes, Group, Piece, Positions, Slices, items, slices_of, spliced
-from tailrace.pipeline.rows.bulk.alike import Field, UnevenError, groups_of
+from tailrace.pipeline.rows.bulk.alike import FieldRun, UnevenError, groups_of
 from tailrace.pipeline.rows.bulk.json_texts import write_json
 from tailrace.pipeline.rows.bulk.pieces import written_groups
 from tailrace.pipeline.rows.bulk.variants import write_variants
@@ -56,7 +56,7 @@ class Values:
 
     source: Source
     rows: Positions
-    field: Field
+    field: FieldRun
 
     def converted(self, convert: Converter) -> list[Any]:
         """Return them one by one."""
@@ -266,7 +266,7 @@ def add_fields(
 
 def _chosen(values: Values, rows: Positions) -> Values:
     field = values.field
-    chosen = Field(field.kind, field.name, field.starts[rows], field.ends[rows])
+    chosen = FieldRun(field.kind, field.name, field.starts[rows], field.ends[rows])
     return Values(values.source, values.rows[rows], chosen)
 
 

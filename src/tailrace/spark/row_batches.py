@@ -15,9 +15,9 @@ from tailrace.errors import CommandError
 from tailrace.events.cluster_time import as_signed, seconds_of
 from tailrace.events.stages.stage import Row
 from tailrace.lake.bulk.splicing import Positions
-from tailrace.lake.event_block import EventBlock
+from tailrace.log.event_block import EventBlock
 from tailrace.log.shared_output import AnyRow
-from tailrace.pipeline.rows.bulk.alike import Field, UnevenError, padded_buffer
+from tailrace.pipeline.rows.bulk.alike import FieldRun, UnevenError, padded_buffer
 from tailrace.pipeline.rows.schema import (
     CHANGE_TYPE,
     COMMIT_TIMESTAMP,
@@ -142,7 +142,7 @@ class RowBatches:
             if self._arrow_schema.field(_EVENT).type == pa.binary():
                 shown[_EVENT] = block.events
             else:
-                field = Field(rawbson.DOCUMENT, b"", offsets[:-1], offsets[1:])
+                field = FieldRun(rawbson.DOCUMENT, b"", offsets[:-1], offsets[1:])
                 columns[_EVENT].add(Values(source, np.arange(len(block)), field))
         return shown
 

@@ -9,9 +9,9 @@ from tailrace.events.change_event import ChangeEvent
 from tailrace.events.promise import Promise, promise
 from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.plan import Plan
-from tailrace.lake.event_block import BlockReader, EventBlock
 from tailrace.lake.row_kinds import RowKind
 from tailrace.lake.schema import time_of
+from tailrace.log.event_block import BlockReader, EventBlock
 from tailrace.log.event_log import EventLog, LogItem, Slice, VerbatimRun
 from tailrace.log.recorded import RecordedItem, RowReader
 from tailrace.log.shared_output import AnyRow

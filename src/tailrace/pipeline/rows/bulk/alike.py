@@ -35,7 +35,7 @@ class UnevenError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FieldRun:
     """One field of all documents of a group: where its values begin and end."""
 
     kind: int
@@ -43,26 +43,26 @@ class Field:
     starts: Positions
     ends: Positions
 
-    def chosen(self, rows: Flags) -> "Field":
-        return Field(self.kind, self.name, self.starts[rows], self.ends[rows])
+    def chosen(self, rows: Flags) -> "FieldRun":
+        return FieldRun(self.kind, self.name, self.starts[rows], self.ends[rows])
 
 
-END: Final = Field(0, b"", np.empty(0, np.int64), np.empty(0, np.int64))
+END: Final = FieldRun(0, b"", np.empty(0, np.int64), np.empty(0, np.int64))
 """In place of a field: the nested document or array that was opened last ends here"""
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class AlikeGroup:
     """Documents with the same fields."""
 
     rows: Positions
     """Which documents, by their number"""
-    fields: Sequence[Field]
+    fields: Sequence[FieldRun]
     """If they were read in depth, a nested document is followed by its fields and `END`"""
 
-    def chosen(self, rows: Flags) -> "Group":
+    def chosen(self, rows: Flags) -> "AlikeGroup":
         fields = [field if field is END else field.chosen(rows) for field in self.fields]
-        return Group(self.rows[rows], fields)
+        return AlikeGroup(self.rows[rows], fields)
 
 
 @dataclass(slots=True)
@@ -73,10 +73,10 @@ class _Reading:
     at: Positions
     stops: list[Positions]
     """The last byte of the document, and of the nested ones that are open"""
-    fields: list[Field]
+    fields: list[FieldRun]
 
     def chosen(self, rows: Flags) -> "_Reading":
-        group = Group(self.rows, self.fields).chosen(rows)
+        group = AlikeGroup(self.rows, self.fields).chosen(rows)
         return _Reading(group.rows, self.at[rows], [stop[rows] for stop in self.stops], [*group.fields])
 
 
@@ -92,7 +92,7 @@ def padded_buffer(column: pa.Array) -> tuple[Bytes, Positions]:
 
 def groups_of(
     data: Bytes, starts: Positions, ends: Positions, *, in_depth: bool = False
-) -> tuple[list[Group], Positions]:
+) -> tuple[list[AlikeGroup], Positions]:
     """Groups of alike documents, and which documents are in none.
 
     Raises `UnevenError` if one is damaged, as far as it was read.
@@ -101,7 +101,7 @@ def groups_of(
         return [], np.empty(0, np.int64)
     _check(items(data, "<i4")[starts] == ends - starts, ends - starts >= len(rawbson.EMPTY))
     _check(data[ends - 1] == 0)
-    finished: list[Group] = []
+    finished: list[AlikeGroup] = []
     odd: list[Positions] = []
     pending = [_Reading(np.arange(len(starts)), starts + 4, [ends - 1], [])]
     while pending:
@@ -110,7 +110,7 @@ def groups_of(
             break
         reading = pending.pop()
         if _read_on(data, reading, pending, in_depth=in_depth):
-            finished.append(Group(reading.rows, reading.fields))
+            finished.append(AlikeGroup(reading.rows, reading.fields))
         else:
             odd.append(reading.rows)
     return finished, np.sort(np.concatenate(odd)) if odd else np.empty(0, np.int64)
@@ -137,7 +137,7 @@ def _read_on(data: Bytes, reading: _Reading, pending: list[_Reading], *, in_dept
         ends = _ends(data, kind, starts, reading.stops[-1])
         if ends is None:
             return False
-        reading.fields.append(Field(kind, head[1:-1], starts, ends))
+        reading.fields.append(FieldRun(kind, head[1:-1], starts, ends))
         if in_depth and kind in _NESTED:
             reading.stops.append(ends - 1)
             reading.at = starts + 4

@@ -13,6 +13,7 @@ from tailrace.bson import raw as rawbson
 from tailrace.lake.bulk.splicing import (
     HEX_LOWER,
     Bytes,
+    Group,
     Piece,
     Slices,
     hexed,
@@ -22,10 +23,7 @@ from tailrace.lake.bulk.splicing import (
     slices_of,
     spliced,
 )
-from tailrace.lake.bulk.splicing import (
-    Group as Spliced,
-)
-from tailrace.pipeline.rows.bulk.alike import END, Field, Flags, Group, padded_buffer
+from tailrace.pipeline.rows.bulk.alike import END, AlikeGroup, FieldRun, Flags, padded_buffer
 from tailrace.pipeline.rows.bulk.pieces import ApartError, all_of
 
 _BOOLEANS: Final = padded([b"true", b"false"])
@@ -37,7 +35,7 @@ _NUMBERS: Final = {
 }
 
 
-def write_json(data: Bytes, group: Group) -> list[Piece]:
+def write_json(data: Bytes, group: AlikeGroup) -> list[Piece]:
     """The text of documents that were read in depth."""
     pieces: list[Piece] = []
     _Writer(data, group, pieces).nested(iter([*group.fields, END]), is_array=False)
@@ -45,12 +43,12 @@ def write_json(data: Bytes, group: Group) -> list[Piece]:
 
 
 class _Writer:
-    def __init__(self, data: Bytes, group: Group, pieces: list[Piece]) -> None:
+    def __init__(self, data: Bytes, group: AlikeGroup, pieces: list[Piece]) -> None:
         self._data = data
         self._group = group
         self._pieces = pieces
 
-    def nested(self, fields: Iterator[Field], *, is_array: bool) -> None:
+    def nested(self, fields: Iterator[FieldRun], *, is_array: bool) -> None:
         """Write a document or an array whose fields come next, up to its end."""
         write = self._pieces.append
         write(b"[" if is_array else b"{")
@@ -70,7 +68,7 @@ class _Writer:
             separator = b", "
         write(b"]" if is_array else b"}")
 
-    def _scalar(self, field: Field) -> None:
+    def _scalar(self, field: FieldRun) -> None:
         data, starts, pieces = self._data, field.starts, self._pieces
         number = _NUMBERS.get(field.kind)
         if number is not None:
@@ -94,11 +92,11 @@ class _Writer:
         else:
             raise ApartError(all_of(self._group), one_by_one=True)
 
-    def _text(self, field: Field) -> Slices:
+    def _text(self, field: FieldRun) -> Slices:
         sizes = field.ends - field.starts - 5
         rows = np.arange(len(sizes))
         column = spliced(
-            len(sizes), [Spliced(rows, [Slices(self._data, field.starts + 4, sizes)])], pa.binary()
+            len(sizes), [Group(rows, [Slices(self._data, field.starts + 4, sizes)])], pa.binary()
         )
         text, offsets = padded_buffer(column)
         is_escaped = _IS_ESCAPED[text[: offsets[-1]]]

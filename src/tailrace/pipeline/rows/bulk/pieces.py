@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from tailrace.lake.bulk.splicing import PADDING, Bytes, Piece, Positions
-from tailrace.pipeline.rows.bulk.alike import Flags, Group
+from tailrace.pipeline.rows.bulk.alike import AlikeGroup, Flags
 
 Length: TypeAlias = int | Positions
 """Of all rows, or of each"""
@@ -30,7 +30,7 @@ class ApartError(Exception):
 
 
 def written_groups(
-    groups: Iterable[Group], write: Callable[[Group], Sequence[Sequence[Piece]]]
+    groups: Iterable[AlikeGroup], write: Callable[[AlikeGroup], Sequence[Sequence[Piece]]]
 ) -> tuple[list[tuple[Positions, Sequence[Sequence[Piece]]]], list[Positions]]:
     """Write each group, in parts if need be: rows with the pieces of each column, and rows to read alone."""
     written: list[tuple[Positions, Sequence[Sequence[Piece]]]] = []
@@ -51,7 +51,7 @@ def written_groups(
     return written, odd
 
 
-def all_of(group: Group) -> Flags:
+def all_of(group: AlikeGroup) -> Flags:
     return np.ones(len(group.rows), np.bool_)
 
 

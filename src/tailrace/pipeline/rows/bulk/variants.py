@@ -19,7 +19,7 @@ from tailrace.lake.bulk.splicing import (
     little_endian,
 )
 from tailrace.pipeline.rows import variant
-from tailrace.pipeline.rows.bulk.alike import END, Field, Group
+from tailrace.pipeline.rows.bulk.alike import END, AlikeGroup, FieldRun
 from tailrace.pipeline.rows.bulk.pieces import ApartError, Length, Written, all_of, padded_lines
 
 _MAX_SHORT: Final = 63
@@ -28,7 +28,7 @@ _LONG_STRING: Final = 0x40
 _FIXED: Final = {rawbson.INT32: (b"\x14", 4), rawbson.INT64: (b"\x18", 8), rawbson.DOUBLE: (b"\x1c", 8)}
 
 
-def write_variants(data: Bytes, group: Group) -> tuple[list[Piece], list[Piece]]:
+def write_variants(data: Bytes, group: AlikeGroup) -> tuple[list[Piece], list[Piece]]:
     """Value and metadata of documents that were read in depth."""
     names: variant.Names = {}
     writer = _Writer(data, group, names)
@@ -37,12 +37,12 @@ def write_variants(data: Bytes, group: Group) -> tuple[list[Piece], list[Piece]]
 
 
 class _Writer:
-    def __init__(self, data: Bytes, group: Group, names: variant.Names) -> None:
+    def __init__(self, data: Bytes, group: AlikeGroup, names: variant.Names) -> None:
         self._data = data
         self._group = group
         self._names = names
 
-    def nested(self, fields: Iterator[Field], *, is_array: bool) -> Written:
+    def nested(self, fields: Iterator[FieldRun], *, is_array: bool) -> Written:
         """A document or an array whose fields come next, up to its end."""
         own: list[bytes] = []
         values: list[Written] = []
@@ -86,7 +86,7 @@ class _Writer:
             raise ApartError(length > variant.most_of(variant.width_of(least)), one_by_one=False)
         return largest
 
-    def _scalar(self, field: Field) -> Written:
+    def _scalar(self, field: FieldRun) -> Written:
         data, starts = self._data, field.starts
         fixed = _FIXED.get(field.kind)
         if fixed is not None:
@@ -111,7 +111,7 @@ class _Writer:
             return self._timestamp(field)
         raise ApartError(all_of(self._group), one_by_one=True)
 
-    def _timestamp(self, field: Field) -> Written:
+    def _timestamp(self, field: FieldRun) -> Written:
         """As in Extended JSON: ``{$timestamp: {t: <seconds>, i: <increment>}}``."""
         words = items(self._data, "<u4")
         halves = [(b"t", words[field.starts + 4]), (b"i", words[field.starts])]
@@ -123,7 +123,7 @@ class _Writer:
     def _framed(self, fields: list[tuple[bytes, Written]]) -> Written:
         return self._joined([name for name, _ in fields], [value for _, value in fields], is_array=False)
 
-    def _text(self, field: Field) -> Written:
+    def _text(self, field: FieldRun) -> Written:
         sizes: Positions = field.ends - field.starts - 5
         is_short = sizes <= _MAX_SHORT
         text = Slices(self._data, field.starts + 4, sizes)

@@ -5,7 +5,7 @@ makes the events of all such rows of a batch together. What the stream makes of 
 them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -52,6 +52,9 @@ class EventBlock:
 
     def __len__(self) -> int:
         return len(self.times)
+
+    def __iter__(self) -> Iterator[VerbatimRow]:
+        return iter(self.rows())
 
     def rows(self) -> Sequence[VerbatimRow]:
         """An object for each, where rows have to be read one by one."""
