@@ -143,3 +143,18 @@ def test_values_that_do_not_fit_are_found_in_many_rows() -> None:
         RowBatches(schema, RowLayout()).batch(EventBlock.of(rows))
     dropped = RowBatches(schema, RowLayout(mode=FaultMode.DROPMALFORMED)).batch(EventBlock.of(rows))
     assert [value["n"] for value in dropped.column(0).to_pylist()] == [n for n in range(100) if n != 70]
+
+
+def test_a_changelog_of_rows_without_events_has_their_types() -> None:
+    kinds = ("insert", "update", "delete", "drop")
+    events = [
+        documents.encode({"_id": {"_data": "00"}, "operationType": kind, "clusterTime": Timestamp(1, 1)})
+        for kind in kinds
+    ]
+    schema = StructType().add("operationType", StringType()).add("_change_type", StringType())
+    rows = [VerbatimRow(raw, 1 << 32 | 1) for raw in events]
+    batch = RowBatches(schema, RowLayout(changelog=True)).batch(EventBlock.of(rows))
+    changes = ["insert", "update_postimage", "delete", None]
+    assert batch.to_pylist() == [
+        {"operationType": kind, "_change_type": change} for kind, change in zip(kinds, changes, strict=True)
+    ]

@@ -19,6 +19,10 @@ from tailrace.lake.bulk.splicing import PADDING, Bytes, Positions, have_bytes, i
 Flags = npt.NDArray[np.bool_]
 
 _MOST_GROUPS: Final = 64
+_USUAL_ROWS: Final = 32
+"""More groups are made if they have this many documents on average"""
+_FEW_ROWS: Final = 8
+"""Fewer documents are read in depth sooner one by one than together"""
 _MOST_LEVELS: Final = 64
 _MOST_FIELDS: Final = 255
 _SIZES: Final = {
@@ -104,12 +108,15 @@ def groups_of(
     finished: list[AlikeGroup] = []
     odd: list[Positions] = []
     pending = [_Reading(np.arange(len(starts)), starts + 4, [ends - 1], [])]
+    most = max(_MOST_GROUPS, len(starts) // _USUAL_ROWS)
     while pending:
-        if len(pending) + len(finished) > _MOST_GROUPS:
+        if len(pending) + len(finished) > most:
             odd += [reading.rows for reading in pending]
             break
         reading = pending.pop()
-        if _read_on(data, reading, pending, in_depth=in_depth):
+        if in_depth and len(reading.rows) < _FEW_ROWS:
+            odd.append(reading.rows)
+        elif _read_on(data, reading, pending, in_depth=in_depth):
             finished.append(AlikeGroup(reading.rows, reading.fields))
         else:
             odd.append(reading.rows)
