@@ -23,8 +23,8 @@ from tailrace.bson import raw as rawbson
 from tailrace.errors import BsonError, CommandError
 from tailrace.events.layout.token import document_of_text
 from tailrace.events.stages.stage import VerbatimRow
-from tailrace.log.event_block import EventBlock
 from tailrace.pipeline.rows.schema import Documents, FaultMode, Output, RowLayout
+from tailrace.pipeline.streams.event_block import EventBlock
 from tailrace.spark.row_batches import RowBatches
 from tests.laws.law_seeds import BASE_SEED
 from tests.support.documents import DocumentMaker

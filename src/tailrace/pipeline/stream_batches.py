@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from tailrace.events.cluster_time import cluster_time, increment_of, seconds_of
 from tailrace.events.position import EARLIEST, LATEST
-from tailrace.log.event_block import EventBlock
 from tailrace.pipeline.options.event_options import StreamRequest
+from tailrace.pipeline.streams.event_block import EventBlock
 from tailrace.pipeline.streams.event_source import Blocks
 from tailrace.pipeline.streams.open_source import open_source
 from tailrace.pipeline.streams.planning import StreamInterval, StreamPlanner, rows_of

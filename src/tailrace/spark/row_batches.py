@@ -15,7 +15,6 @@ from tailrace.errors import CommandError
 from tailrace.events.cluster_time import as_signed, seconds_of
 from tailrace.events.stages.stage import Row
 from tailrace.lake.bulk.splicing import Positions
-from tailrace.log.event_block import EventBlock
 from tailrace.log.shared_output import AnyRow
 from tailrace.pipeline.rows.bulk.alike import FieldRun, UnevenError, padded_buffer
 from tailrace.pipeline.rows.schema import (
@@ -28,6 +27,7 @@ from tailrace.pipeline.rows.schema import (
     Output,
     RowLayout,
 )
+from tailrace.pipeline.streams.event_block import EventBlock
 from tailrace.spark.bulk_columns import Column, ColumnPlan, Source, Values, add_fields
 from tailrace.spark.row_values import Conversions, Converter
 

@@ -10,8 +10,8 @@ from typing import TypeAlias
 from tailrace.events.promise import Promise
 from tailrace.events.stages.plan import Plan
 from tailrace.events.stream_release import StreamRelease
-from tailrace.log.event_block import EventBlock
 from tailrace.log.shared_output import AnyRow
+from tailrace.pipeline.streams.event_block import EventBlock
 from tailrace.pipeline.streams.row_condition import ALL_ROWS, RowCondition
 from tailrace.sources.source import ShardMembership
 

@@ -11,11 +11,11 @@ from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.plan import Plan
 from tailrace.lake.row_kinds import RowKind
 from tailrace.lake.schema import time_of
-from tailrace.log.event_block import BlockReader, EventBlock
 from tailrace.log.event_log import EventLog, LogItem, Slice, VerbatimRun
 from tailrace.log.recorded import RecordedItem, RowReader
 from tailrace.log.shared_output import AnyRow
 from tailrace.log.stream import LogStream
+from tailrace.pipeline.streams.event_block import BlockReader, EventBlock
 from tailrace.pipeline.streams.event_source import Blocks, Rows, StreamRun
 from tailrace.pipeline.streams.row_condition import ALL_ROWS, RowCondition, accepted
 from tailrace.sources.archives.document_files import DocumentFiles
