@@ -9,11 +9,15 @@ from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 
+from tailrace.bson import documents as bsondocs
 from tailrace.errors import CommandError
+from tailrace.events.cluster_time import from_timestamp
 from tailrace.events.interval import Interval as BuiltInterval
+from tailrace.events.layout.token import token_text
 from tailrace.events.stages.lookups import Lookups
 from tailrace.lake.commit import commit
 from tailrace.lake.table import HistoryTable
@@ -22,6 +26,7 @@ from tailrace.pipeline.streams.event_source import EventSource
 from tailrace.pipeline.streams.history_events import HistoryEvents
 from tailrace.pipeline.streams.oplog_events import OplogEvents
 from tailrace.pipeline.streams.planning import StreamPlanner, rows_of
+from tailrace.pipeline.streams.row_condition import ALL_ROWS, RowCondition
 from tailrace.pipeline.streams.stream_spec import StreamSpec
 from tailrace.sources.archives.files import FilesSource
 from tailrace.sources.planning import Planner
@@ -80,7 +85,7 @@ def history_source(folder: Path, source: SampleFiles) -> HistoryEvents:
     return HistoryEvents(str(folder))
 
 
-def shown(stream: Stream, source: EventSource, parts: int) -> list[bytes]:
+def shown(stream: Stream, source: EventSource, parts: int, condition: RowCondition = ALL_ROWS) -> list[bytes]:
     """What all intervals show together."""
     spec = StreamSpec.of(stream.scope, stream.spec, stream.pipeline, raw_data=stream.raw_data)
     planner = StreamPlanner(spec, source)
@@ -96,8 +101,16 @@ def shown(stream: Stream, source: EventSource, parts: int) -> list[bytes]:
         parts,
         has_resumed=not planner.is_after_event,
         finds_event=planner.finds_event(),
+        condition=condition,
     )
-    return [row.raw for each in intervals for rows in rows_of(spec, source, each) for row in rows]
+    found: list[bytes] = []
+    for each in intervals:
+        for some in rows_of(spec, source, each, condition):
+            rows = list(some)
+            found += [row.raw for row in rows]
+            tokens = [bsondocs.decode(row.raw)["_id"]["_data"].encode() for row in rows]
+            assert [token_text(row.token_document) for row in rows] == tokens
+    return found
 
 
 def intervals_show_the_whole(history: History) -> None:
@@ -130,6 +143,60 @@ def intervals_show_the_whole(history: History) -> None:
 
 def test_intervals_show_what_the_whole_oplog_shows() -> None:
     check_histories(SEEDS, intervals_show_the_whole)
+
+
+def any_condition(events: Sequence[bytes], rng: random.Random) -> RowCondition:
+    """A condition that some of the events meet, often."""
+    sample = bsondocs.decode(rng.choice(events))
+    names = sample.get("ns") or {}
+    time, wall = from_timestamp(sample["clusterTime"]), int(sample["wallTime"])
+    parts: dict[str, Any] = {
+        "operations": frozenset({sample["operationType"], rng.choice(("insert", "delete", "drop"))}),
+        "databases": frozenset({names.get("db", "")}),
+        "collections": frozenset({names.get("coll", ""), "other"}),
+        "after": time - rng.choice((1, 1 << 32)),
+        "through": time + rng.choice((0, 1 << 32)),
+        "first_wall": wall - rng.choice((0, 1000)),
+        "last_wall": wall + rng.choice((0, 1000)),
+    }
+    return RowCondition(**{name: parts[name] for name in parts if rng.random() < 0.3})
+
+
+def meets(raw: bytes, condition: RowCondition) -> bool:
+    event = bsondocs.decode(raw)
+    names = event.get("ns") or {}
+    known = (
+        (event["operationType"], condition.operations),
+        (names.get("db"), condition.databases),
+        (names.get("coll"), condition.collections),
+    )
+    return (
+        all(wanted is None or name in wanted for name, wanted in known)
+        and condition.after < from_timestamp(event["clusterTime"]) <= condition.through
+        and condition.first_wall <= int(event["wallTime"]) <= condition.last_wall
+    )
+
+
+def conditions_leave_out_rows(history: History) -> None:
+    rng = random.Random(history.seed)
+    stream = any_stream(history, rng)
+    logs = history.split(rng.choice((1, 3)), history.seed)
+    events = stream.events(logs)
+    if not events or "updateLookup" in stream.spec.values() or stream.raw_data:
+        return
+    with events_source(history, logs) as source, TemporaryDirectory() as folder:
+        table = history_source(Path(folder), source.files)
+        starts = [stream, *[stream.after(token_of(event)) for event in rng.sample(events, 1)]]
+        for each in starts:
+            for _ in range(4):
+                condition = any_condition(events, rng)
+                expected = [raw for raw in each.events(logs) if meets(raw, condition)]
+                assert shown(each, source, 3, condition) == expected, condition
+                assert shown(each, table, 3, condition) == expected, condition
+
+
+def test_rows_that_do_not_meet_a_condition_are_left_out() -> None:
+    check_histories(SEEDS[:8], conditions_leave_out_rows)
 
 
 def a_lost_resume_event_fails(history: History) -> None:

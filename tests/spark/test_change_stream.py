@@ -218,5 +218,11 @@ def test_modes_and_struct_schemas(spark: SparkSession, replica_set: ReplicaSet) 
     assert "fullDocument.age is a string, which is no int" in error.message
     as_json = change_stream(spark, replica_set.uri, "modes.people", documentsAs="json", mode="FAILFAST")
     assert as_json.first()["fullDocument"] == '{"_id": {"$numberInt": "1"}, "age": {"$numberInt": "30"}}'  # type: ignore[index]
+    some = [{"$set": {"more": 1}}]
+    few = change_stream(
+        spark, replica_set.uri, "modes.people", None, some, columns=["other", "operationType"]
+    )
+    assert few.columns == ["other", "operationType"]
+    assert [(row[0].toPython(), row[1]) for row in few.collect()] == [({"more": 1}, "insert")] * 3
     as_bson = change_stream(spark, replica_set.uri, "modes.people", documentsAs="bson")
     assert bytes(as_bson.first()["fullDocument"]) == encode({"_id": 1, "age": 30})  # type: ignore[index]

@@ -243,3 +243,15 @@ def test_columns_of_each_layout() -> None:
     assert structs.endswith("`bad` STRING")
     with pytest.raises(UsageError, match="changelog"):
         RowLayout(output=Output.EVENT, changelog=True)
+
+
+def test_named_columns_are_the_schema() -> None:
+    assert RowLayout(columns=("clusterTime", "token")).ddl() == "`clusterTime` BIGINT, `token` STRING"
+    with pytest.raises(
+        UsageError, match=r"no column clustertime; .* some of token, operationType, clusterTime"
+    ):
+        RowLayout(columns=("clustertime",))
+    with pytest.raises(UsageError, match=r"no column fullDocument; .* some of token, clusterTime, event$"):
+        RowLayout(output=Output.EVENT, columns=("fullDocument",))
+    with pytest.raises(UsageError, match="no column without a name"):
+        RowLayout(columns=())

@@ -126,8 +126,13 @@ def _write_elements(raw: bytes, start: int, stop: int, write: Callable[[str], An
 
 
 def _double(raw: bytes, start: int, _stop: int) -> str:
-    text = repr(_read_double(raw, start)[0])
-    return f'{{"$numberDouble": "{_SPECIAL_DOUBLES.get(text, text)}"}}'
+    return f'{{"$numberDouble": "{double_text(_read_double(raw, start)[0])}"}}'
+
+
+def double_text(number: float) -> str:
+    """The digits of a double."""
+    text = repr(number)
+    return _SPECIAL_DOUBLES.get(text, text)
 
 
 _SPECIAL_DOUBLES: Final = {"inf": "Infinity", "-inf": "-Infinity", "nan": "NaN"}

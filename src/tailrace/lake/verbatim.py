@@ -23,7 +23,8 @@ from tailrace.events.layout.template import TOKEN, UPDATE, Template
 from tailrace.events.layout.token import DOCUMENT_END, document_lead, documents_of_texts
 from tailrace.events.stages.scope_match import ScopeMatch
 from tailrace.events.stages.stage import VerbatimRow
-from tailrace.events.update_diff import without_disambiguated_paths
+from tailrace.events.update_diff import NO_PATHS, without_disambiguated_paths
+from tailrace.lake.bulk.splicing import Group, Piece, Slices, have_bytes, items, little_endian
 from tailrace.lake.entry_remainder import have_bare_deltas
 from tailrace.lake.row_kinds import Codes, RowKind, RowKinds
 from tailrace.lake.schema import Times, times_of
@@ -94,10 +95,10 @@ class VerbatimRows:
         ``expanded`` as in `showExpandedEvents`; images and raw updates are the caller's to refuse. None if
         the rows have to be shown one by one.
         """
-        writers: dict[int, _Writer] = {}
+        writers: dict[int, EventWriter] = {}
         for code, kind in self._kinds.items():
             if is_wanted(kind):
-                writer = _writer(events_layout.layout, kind, verbatim_shape(expanded=expanded))
+                writer = writer_of(kind, expanded=expanded)
                 if writer is None:
                     return None
                 writers[code] = writer
@@ -120,7 +121,9 @@ def _chosen(columns: Sequence[pa.BinaryArray], mask: Flags) -> list[pa.BinaryArr
     return [column.filter(wanted) for column in columns]
 
 
-def _written(writers: "dict[int, _Writer]", codes: Codes, columns: Sequence[pa.BinaryArray]) -> list[bytes]:
+def _written(
+    writers: "dict[int, EventWriter]", codes: Codes, columns: Sequence[pa.BinaryArray]
+) -> list[bytes]:
     """``columns`` are token texts, stored events, and type bits if a token has any."""
     if len(writers) == 1:
         (writer,) = writers.values()
@@ -134,7 +137,7 @@ def _written(writers: "dict[int, _Writer]", codes: Codes, columns: Sequence[pa.B
     return shown
 
 
-class _Writer:
+class EventWriter:
     """Makes the events of one kind and shape from stored ones."""
 
     __slots__ = ("_cut", "_jumps", "_lead")
@@ -196,6 +199,34 @@ class _Writer:
         template = Template((_LEAD, TOKEN, DOCUMENT_END, *parts))
         return template.documents([[leads[size] for size in sizes], texts, *columns])
 
+    def pieces(self, texts: Slices, stored: Slices) -> tuple[list[Piece], Flags]:
+        """The same for `splicing.py`, and which rows `write` has to make instead."""
+        start, stop = self._cut
+        data, starts, ends = stored.buffer, stored.starts, stored.starts + stored.lengths
+        text_sizes, of_texts = np.unique(texts.lengths, return_inverse=True)
+        leads = [self._lead + document_lead(size) for size in text_sizes.tolist()]
+        lead: Piece = leads[0]
+        if len(leads) > 1:
+            lead = np.frombuffer(b"".join(leads), np.uint8).reshape(len(leads), -1)[of_texts]
+        parts: list[Piece] = [lead, texts, DOCUMENT_END]
+        if start != stop:
+            parts.append(Slices(data, starts + 4, np.full(len(starts), start - 4)))
+        left_out = np.zeros(len(starts), np.bool_)
+        if self._jumps is None:
+            parts.append(Slices(data, starts + stop, ends - starts - stop))
+        else:
+            first, *others = self._jumps
+            place = starts + first
+            for jump in others:
+                place = place + items(data, "<i4")[place] + jump
+            tail = ends - 1 - len(NO_PATHS)
+            left_out = ~have_bytes(data, tail, NO_PATHS)
+            description = little_endian(tail - place + 1, "<i4")
+            body = Slices(data, place + 4, np.maximum(tail - place - 4, 0))
+            parts += (Slices(data, starts + stop, place - starts - stop), description, body, b"\0\0")
+        sizes = Group(starts, parts).lengths() + 4
+        return [little_endian(sizes, "<i4"), *parts], left_out
+
     def _classic_updates(self, stored: Sequence[bytes]) -> tuple[list[bytes], list[bytes]]:
         """Updates from the end of the cut on: up to the description, and the description."""
         assert self._jumps is not None
@@ -211,9 +242,13 @@ class _Writer:
         return starts, descriptions
 
 
-@lru_cache(maxsize=1024)
-def _writer(layout: EventLayout, kind: RowKind, shape: Shape) -> _Writer | None:
+def writer_of(kind: RowKind, *, expanded: bool) -> EventWriter | None:
     """None if a stored event has to be taken apart to be shown."""
+    return _writer_of(events_layout.layout, kind, verbatim_shape(expanded=expanded))
+
+
+@lru_cache(maxsize=1024)
+def _writer_of(layout: EventLayout, kind: RowKind, shape: Shape) -> EventWriter | None:
     shown = layout.of_change(kind.kind, shape).template
     bare = layout.without_token.of_change(kind.kind, shape)
     stored = kind.stored()
@@ -221,8 +256,8 @@ def _writer(layout: EventLayout, kind: RowKind, shape: Shape) -> _Writer | None:
     if cut is None or shown.holes[:1] != (TOKEN,) or shown.fixed[1:] != bare.template.fixed:
         return None
     if kind.operation != "update" or shape.expanded:
-        return _Writer(shown.fixed[0], cut, None)
-    return _Writer(shown.fixed[0], cut, stored.jumps_to(UPDATE)) if _ends_in_update(stored) else None
+        return EventWriter(shown.fixed[0], cut, None)
+    return EventWriter(shown.fixed[0], cut, stored.jumps_to(UPDATE)) if _ends_in_update(stored) else None
 
 
 def _ends_in_update(layout: ChangeLayout) -> bool:
@@ -238,16 +273,8 @@ def split_runs(batch: pa.RecordBatch, kinds: RowKinds) -> list[pa.RecordBatch | 
         return []
     codes, of_codes = kinds.of(batch)
     changes = {code: kind for code, kind in of_codes.items() if isinstance(kind, RowKind)}
-    is_plain = _plain(batch, codes, changes)
     times = times_of(batch)
-    begins_time = np.ones(len(times), np.bool_)
-    begins_time[1:] = times[1:] != times[:-1]
-    if not is_plain.all():
-        # A cluster time with one row that is not plain has none that is.
-        number = np.cumsum(begins_time) - 1
-        spoilt = np.zeros(number[-1] + 1, np.bool_)
-        spoilt[number[~is_plain]] = True
-        is_plain = ~spoilt[number]
+    is_plain = plain_rows(batch, codes, changes, times)
     tokens = batch.column("token").cast(pa.binary())
     turns = np.flatnonzero(is_plain[1:] != is_plain[:-1]) + 1
     pieces: list[pa.RecordBatch | VerbatimRows] = []
@@ -264,12 +291,29 @@ def split_runs(batch: pa.RecordBatch, kinds: RowKinds) -> list[pa.RecordBatch | 
     return pieces
 
 
+def plain_rows(batch: pa.RecordBatch, codes: Codes, changes: dict[int, RowKind], times: Times) -> Flags:
+    """Which rows show, with their event alone, all that a stream of the usual shape shows.
+
+    A cluster time with one row that does not has none that does. ``changes`` are the kinds of document
+    changes that count.
+    """
+    is_plain = _plain(batch, codes, changes)
+    if is_plain.all():
+        return is_plain
+    begins_time = np.ones(len(times), np.bool_)
+    begins_time[1:] = times[1:] != times[:-1]
+    number = np.cumsum(begins_time) - 1
+    spoilt = np.zeros(number[-1] + 1, np.bool_)
+    spoilt[number[~is_plain]] = True
+    return np.asarray(~spoilt[number], np.bool_)
+
+
 def _present(codes: Codes, kinds: dict[int, RowKind]) -> dict[int, RowKind]:
     return {code: kinds[code] for code in dict.fromkeys(codes.tolist())}
 
 
 def _plain(batch: pa.RecordBatch, codes: Codes, changes: dict[int, RowKind]) -> Flags:
-    """Which rows show, with their event alone, all that a stream of the usual shape shows."""
+    """The same, without regard to cluster times."""
     updates = [code for code, kind in changes.items() if kind.operation == "update"]
     others = [code for code in changes if code not in updates]
     rest = batch.column("entry_rest")

@@ -16,7 +16,6 @@ from tailrace.events.stages.parts import SharedPart
 from tailrace.events.stages.plan import Plan
 from tailrace.events.stages.stage import Batch, VerbatimRow
 from tailrace.events.stages.unwind_transaction import holds_operations
-from tailrace.events.stream_release import CURRENT_RELEASE
 from tailrace.lake.deferred_entries import is_deferred
 from tailrace.log.archive_log import SelectedEvents
 from tailrace.log.event_log import EntryItem, EventLog, LogItem, Slice
@@ -59,13 +58,7 @@ class LogStream:
         self._waiter = Waiter(plan.scope, self._visible)
         key = plan.output_key if log.is_shared else None
         self._group = None if key is None else log.shared_output.group(key)
-        options = plan.options
-        self._only_inserts = (
-            options.full_document != "default"
-            or options.full_document_before_change != "off"
-            or options.show_raw_update_description
-            or plan.release != CURRENT_RELEASE
-        )
+        self._only_inserts = plan.alters_changes
 
     @property
     def is_ended(self) -> bool:

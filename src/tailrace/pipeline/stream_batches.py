@@ -5,17 +5,19 @@ a stream carries from batch to batch: whether the event it was resumed after has
 was invalidated.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
 from tailrace.events.cluster_time import cluster_time, increment_of, seconds_of
 from tailrace.events.position import EARLIEST, LATEST
-from tailrace.log.shared_output import AnyRow
 from tailrace.pipeline.options.event_options import StreamRequest
+from tailrace.pipeline.streams.event_block import EventBlock
+from tailrace.pipeline.streams.event_source import Blocks
 from tailrace.pipeline.streams.open_source import open_source
 from tailrace.pipeline.streams.planning import StreamInterval, StreamPlanner, rows_of
+from tailrace.pipeline.streams.row_condition import ALL_ROWS
 from tailrace.sources.planning import UNLIMITED
 
 _VERSION: Final = 1
@@ -40,10 +42,17 @@ class StreamBatches:
         self._source = open_source(request.source)
         self._spec = request.spec(is_cluster=self._source.is_cluster, release=self._source.release())
         self._target: int | None = None
+        self.condition = ALL_ROWS
+        """What rows of a batch query have to meet; the others are not read where that is possible."""
 
     @cached_property
     def _planner(self) -> StreamPlanner:
         return StreamPlanner(self._spec, self._source)
+
+    @property
+    def newest(self) -> int:
+        """The cluster time up to which the source has everything."""
+        return self._source.promised()
 
     def close(self) -> None:
         self._source.close()
@@ -57,11 +66,14 @@ class StreamBatches:
             return max(planner.start - 1, 0)
         return self._source.promised() if (request.starting or default) == LATEST else self._source.earliest()
 
-    def rows(self, piece: StreamPiece) -> Iterator[list[AnyRow]]:
+    def rows(self, piece: StreamPiece) -> Blocks:
         """Return the rows of a piece in order, some at a time; in a task."""
         source = self._source.having(piece.shards)
         try:
-            for rows in rows_of(self._spec, source, piece.interval):
+            for rows in rows_of(self._spec, source, piece.interval, self.condition):
+                if isinstance(rows, EventBlock):
+                    yield rows
+                    continue
                 for start in range(0, len(rows), _BATCH_ROWS):
                     yield rows[start : start + _BATCH_ROWS]
         finally:
@@ -84,6 +96,7 @@ class StreamBatches:
             request.partitions or source.suggested_parts(after, through),
             has_resumed=not planner.is_after_event,
             finds_event=planner.finds_event(),
+            condition=self.condition,
         )
         # Spark asks for a partition even if there is nothing to read.
         planned = planned or [StreamInterval(after, after, has_resumed=True)]

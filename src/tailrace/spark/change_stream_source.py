@@ -4,10 +4,16 @@ A task runs the stages on one interval of cluster time; no row crosses between P
 stream's own.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    Filter,
+    InputPartition,
+)
 from pyspark.sql.streaming.datasource import (
     ReadAllAvailable,
     ReadLimit,
@@ -20,6 +26,7 @@ from tailrace.pipeline.options.event_options import StreamRequest, read_options
 from tailrace.pipeline.same_version import SameVersion
 from tailrace.pipeline.stream_batches import StreamBatches, StreamPiece
 from tailrace.sources.planning import UNLIMITED
+from tailrace.spark.pushed_filters import PushedFilters
 from tailrace.spark.row_batches import RowBatches
 
 if TYPE_CHECKING:
@@ -73,6 +80,16 @@ class _RowReader(SameVersion):
 
 class ChangeStreamReader(_RowReader, DataSourceReader):
     """A stream up to what the source has when the query begins."""
+
+    def pushFilters(self, filters: list[Filter]) -> Iterable[Filter]:  # noqa: N802 - Spark's name
+        """Evaluate conditions on types, times, namespaces and tokens here; leave the others to Spark."""
+        request = self._request
+        if not request.keeps_events:
+            return filters
+        pushed = PushedFilters(self._schema, request.layout.output, lambda: self._stream.newest)
+        left = [condition for condition in filters if not pushed.take(condition)]
+        self._stream.condition = pushed.condition
+        return [condition for condition in left if not pushed.implies(condition)]
 
     def partitions(self) -> list[InputPartition]:
         try:

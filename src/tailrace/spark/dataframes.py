@@ -21,7 +21,8 @@ from tailrace.pipeline.options.event_options import read_options
 from tailrace.pipeline.options.option_values import PASSWORD_FILE, STORE_FILE
 from tailrace.pipeline.store_file import private_store_file
 from tailrace.sources.deployments.connection_string import ConnectionString, is_uri, secret_file
-from tailrace.spark.change_stream_source import FORMAT, ChangeStreamSource
+from tailrace.spark import register
+from tailrace.spark.change_stream_source import FORMAT
 
 Source: TypeAlias = (
     str | os.PathLike[str] | Mapping[str, str | os.PathLike[str] | Sequence[str | os.PathLike[str]]]
@@ -39,14 +40,14 @@ def change_stream(
     streaming: bool = False,
     schema: StructType | str | None = None,
     server_version: str | None = None,
-    **rows: str | int | bool,
+    **rows: str | int | bool | Sequence[str],
 ) -> DataFrame:
     """Return the change stream on ``source`` with this scope, `$changeStream` options and pipeline.
 
     ``scope`` is a namespace, a database, or nothing for the whole cluster. ``rows`` are further options of
-    ``format("tailrace")``, such as ``documentsAs="json"`` or ``partitions=8``. ``server_version`` is the
-    MongoDB release whose streams are imitated; by default that of the source. Errors in options and pipeline
-    are raised here, as `CommandError` with MongoDB's code or as `UsageError`.
+    ``format("tailrace")``, such as ``documentsAs="json"`` or ``columns=["token", "fullDocument"]``.
+    ``server_version`` is the MongoDB release whose streams are imitated; by default that of the source.
+    Errors in options and pipeline are raised here, as `CommandError` with MongoDB's code or as `UsageError`.
     """
     values = option_values(source, scope, options or {}, pipeline)
     values |= {name: _option(value) for name, value in rows.items()}
@@ -54,7 +55,7 @@ def change_stream(
         values["serverVersion"] = server_version
     request = read_options(values)
     request.spec(is_cluster=request.source.names_shards)
-    spark.dataSource.register(ChangeStreamSource)
+    register(spark)
     reader: Any = spark.readStream if streaming else spark.read
     reader = reader.format(FORMAT).options(**values)
     if schema is not None:
@@ -113,7 +114,9 @@ def _namespace(scope: str | Scope | None) -> str | None:
     return scope.db if scope.coll is None else f"{scope.db}.{scope.coll}"
 
 
-def _option(value: str | int | bool) -> str:
+def _option(value: str | int | bool | Sequence[str]) -> str:
+    if not isinstance(value, str | int):
+        return ",".join(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 

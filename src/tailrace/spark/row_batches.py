@@ -1,8 +1,9 @@
 """Convert rows of a stream to Arrow batches."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
@@ -13,7 +14,9 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.cluster_time import as_signed, seconds_of
 from tailrace.events.stages.stage import Row
+from tailrace.lake.bulk.splicing import Positions
 from tailrace.log.shared_output import AnyRow
+from tailrace.pipeline.rows.bulk.alike import FieldRun, UnevenError, padded_buffer
 from tailrace.pipeline.rows.schema import (
     CHANGE_TYPE,
     COMMIT_TIMESTAMP,
@@ -24,16 +27,22 @@ from tailrace.pipeline.rows.schema import (
     Output,
     RowLayout,
 )
+from tailrace.pipeline.streams.event_block import EventBlock
+from tailrace.spark.bulk_columns import Column, ColumnPlan, Source, Values, add_fields
 from tailrace.spark.row_values import Conversions, Converter
 
 _MICROSECONDS: Final = 1_000_000
 _CLUSTER_TIME: Final = "clusterTime"
 _EVENT: Final = "event"
 _INSERT: Final = "insert"
-"""The operation of a row without an event: runs of inserts are shown without making events."""
 _IMAGES: Final = (b"fullDocument", b"fullDocumentBeforeChange")
 
+_FEW: Final = 64
+"""Rows that are not worth the work of a batch"""
+_OWN_TYPES: Final = {TOKEN: pa.string(), _CLUSTER_TIME: pa.int64()}
+
 Record = dict[str, Any]
+_Add = Callable[[EventBlock, Source, Positions, Mapping[str, Column]], dict[str, pa.Array]]
 
 
 class RowBatches:
@@ -43,6 +52,10 @@ class RowBatches:
         self._layout = layout
         self._arrow_schema = to_arrow_schema(schema, timezone="UTC")
         self._conversions = Conversions(extended_json=layout.extended_json)
+        self._plans = [
+            ColumnPlan(field.dataType, kind.type, field.name, self._conversions)
+            for field, kind in zip(schema.fields, self._arrow_schema, strict=True)
+        ]
         self._names = schema.fieldNames()
         own = {TOKEN, OTHER, layout.corrupt_column}
         if layout.changelog:
@@ -59,6 +72,8 @@ class RowBatches:
                 self._whole[field.name] = convert
             else:
                 self._fields[field.name.encode()] = field.name, convert
+        # A field whose column is not named is left out; it is not among the fields that have no column.
+        self._unnamed = frozenset(name.encode() for name in layout.known) if layout.columns else frozenset()
         # A user's schema that names no field of a document means the document as one column.
         self._is_one_column = layout.output is Output.DOCUMENT and self._names[:1] == ["fullDocument"]
         self._records = {
@@ -66,9 +81,74 @@ class RowBatches:
             Output.EVENT: self._whole_events,
             Output.DOCUMENT: self._documents,
         }[layout.output]
+        self._in_bulk = self._bulk_part()
 
-    def batch(self, rows: Sequence[AnyRow]) -> pa.RecordBatch:
+    def _bulk_part(self) -> _Add | None:
+        """What adds many rows to columns; None if rows have to be read one by one."""
+        layout = self._layout
+        is_own = self._arrow_schema.field
+        for name, kind in _OWN_TYPES.items():
+            if name in self._whole and name in self._names and is_own(name).type != kind:
+                return None
+        if layout.changelog or layout.corrupt_column is not None or not self._names:
+            return None
+        return {Output.COLUMNS: self._add_columns, Output.EVENT: self._add_events}.get(layout.output)
+
+    def batch(self, rows: Sequence[AnyRow] | EventBlock) -> pa.RecordBatch:
         """Return the rows as columns; raises FailedToParse if one does not fit and the mode is FAILFAST."""
+        if self._in_bulk is not None and len(rows) >= _FEW:
+            try:
+                return self._bulk_batch(
+                    rows if isinstance(rows, EventBlock) else EventBlock.of(rows), self._in_bulk
+                )
+            except UnevenError:
+                self._conversions.faults.clear()
+        return self._batch(rows.rows() if isinstance(rows, EventBlock) else rows)
+
+    # -- all rows at the same time ------------------------------------------------------------------------
+
+    def _bulk_batch(self, block: EventBlock, add: _Add) -> pa.RecordBatch:
+        columns = {name: plan.column(len(block)) for name, plan in zip(self._names, self._plans, strict=True)}
+        data, offsets = padded_buffer(block.events)
+        shown: dict[str, pa.Array] = add(block, Source(data), offsets, columns)
+        arrays = [shown[name] if name in shown else column.finish() for name, column in columns.items()]
+        if self._conversions.faults:
+            raise UnevenError  # which row it is
+        return pa.RecordBatch.from_arrays(arrays, schema=self._arrow_schema)
+
+    def _add_columns(
+        self, block: EventBlock, source: Source, offsets: Positions, columns: Mapping[str, Column]
+    ) -> dict[str, pa.Array]:
+        has_others = OTHER in columns
+
+        def column_of(name: bytes) -> Column | None:
+            found = self._fields.get(name)
+            if found is not None:
+                return columns[found[0]]
+            if has_others and name != b"_id" and name not in self._unnamed:
+                raise UnevenError
+            return None
+
+        if self._fields or has_others:
+            rows = np.arange(len(block))
+            add_fields(source, rows, offsets[:-1], offsets[1:], column_of)
+        return {TOKEN: block.tokens}
+
+    def _add_events(
+        self, block: EventBlock, source: Source, offsets: Positions, columns: Mapping[str, Column]
+    ) -> dict[str, pa.Array]:
+        shown = {TOKEN: block.tokens, _CLUSTER_TIME: pa.array(block.times.view(np.int64))}
+        if _EVENT in columns:
+            if self._arrow_schema.field(_EVENT).type == pa.binary():
+                shown[_EVENT] = block.events
+            else:
+                field = FieldRun(rawbson.DOCUMENT, b"", offsets[:-1], offsets[1:])
+                columns[_EVENT].add(Values(source, np.arange(len(block)), field))
+        return shown
+
+    # -- row by row ---------------------------------------------------------------------------------------
+
+    def _batch(self, rows: Sequence[AnyRow]) -> pa.RecordBatch:
         records: list[Record] = []
         faults = self._conversions.faults
         for row in rows:
@@ -107,7 +187,7 @@ class RowBatches:
             found = fields.get(name)
             if found is not None:
                 record[found[0]] = found[1](raw, kind, start, end)
-            elif leftover is not None and name != b"_id":
+            elif leftover is not None and name != b"_id" and name not in self._unnamed:
                 leftover.append(raw[before:end])
             before = end
         if TOKEN in self._whole:
@@ -140,7 +220,7 @@ class RowBatches:
 
     def _changes(self, row: AnyRow) -> Iterator[Record]:
         """Return the event as in Spark's changelogs: an update is a row before and a row after it."""
-        kind = row.event.operation_type if isinstance(row, Row) else _INSERT
+        kind = row.event.operation_type if isinstance(row, Row) else _operation_type(row.raw)
         for change, arrange in _CHANGES.get(kind, _NO_CHANGE):
             raw = row.raw if arrange is None else arrange(row.raw)
             if raw is None:
@@ -181,6 +261,10 @@ _CHANGES: Final[dict[str, tuple[tuple[str | None, _Arrange | None], ...]]] = {
     "replace": _UPDATE,
     "delete": (("delete", _with_image_before_or_none),),
 }
+
+
+def _operation_type(raw: bytes) -> str:
+    return rawbson.text(raw, rawbson.find(raw, b"operationType")) or ""
 
 
 def _token(row: AnyRow) -> str:

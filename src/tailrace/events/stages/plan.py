@@ -203,6 +203,17 @@ class Plan:
         return is_current and is_untouched and shows_all and self.release.shows_inserts_as_now
 
     @property
+    def alters_changes(self) -> bool:
+        """Whether changes other than inserts are shown in another way than the log has them."""
+        options = self.options
+        return (
+            options.full_document != "default"
+            or options.full_document_before_change != "off"
+            or options.show_raw_update_description
+            or self.release != CURRENT_RELEASE
+        )
+
+    @property
     def output_key(self) -> Hashable | None:
         """Equal for streams that show the same from the same place on.
 

@@ -66,13 +66,14 @@ def describe(raw_diff: bytes, *, expanded: bool, truncations: bool = True) -> by
         raise CommandError(ErrorCode.Overflow, "an update diff nests too deeply") from None
 
 
-_NO_PATHS: Final = _DISAMBIGUATED + EMPTY + b"\0"
+NO_PATHS: Final = _DISAMBIGUATED + EMPTY + b"\0"
+"""How most descriptions made with ``expanded`` end"""
 
 
 def without_disambiguated_paths(description: bytes) -> bytes:
     """A description made with ``expanded``, as it is without."""
-    if description.endswith(_NO_PATHS):
-        return _pack_int32(len(description) - len(_NO_PATHS) + 1) + description[4 : -len(_NO_PATHS)] + b"\0"
+    if description.endswith(NO_PATHS):
+        return _pack_int32(len(description) - len(NO_PATHS) + 1) + description[4 : -len(NO_PATHS)] + b"\0"
     return without(description, (_DISAMBIGUATED[1:-1],))
 
 

@@ -17,6 +17,7 @@ from tailrace.lake.data_file import AddedFile
 from tailrace.lake.storage.log_store import LogStore
 from tailrace.lake.writer import write_files
 from tailrace.sources.archives.entries import entry_time
+from tailrace.sources.conditions import EVERYTHING, EntryCondition
 from tailrace.sources.shard_events import ShardStages
 from tailrace.sources.source import OplogSource
 
@@ -52,11 +53,15 @@ def shared_rows(
     through: int,
     slice_entries: int = SLICE_ENTRIES,
     newest: dict[str, bytes] | None = None,
+    *,
+    condition: EntryCondition = EVERYTHING,
+    has_images: bool = True,
 ) -> Iterator[pa.RecordBatch]:
     """Return the rows of an interval in order: those that the row builder makes of `shared_events`, faster.
 
     One cluster time is never in two batches. Memory does not grow with the interval. ``newest`` is given the
-    newest entry of each shard.
+    newest entry of each shard. ``condition`` is what the source may leave out; without ``has_images``, no
+    pre-images are looked up.
     """
     # Whether the ends of transactions are shown is up to the server, so the history has them.
     stages = {shard: ShardStages(source, shard, after, through, marks_end=True) for shard in source.shards()}
@@ -68,10 +73,10 @@ def shared_rows(
         find = stages[shard].pre_image
         return None if find is None else find(uuid, ts, index)
 
-    has_images = any(stage.pre_image is not None for stage in stages.values())
+    has_images = has_images and any(stage.pre_image is not None for stage in stages.values())
     find: PreImageOf | None = pre_image_of if has_images else None
     rows = BulkRows(events_of, find, marks_end=True)
-    for entries in time_slices(source, after, through, slice_entries):
+    for entries in time_slices(source, after, through, slice_entries, condition):
         if newest is not None:
             newest.update({shard: run[-1] for shard, run in entries.items() if run})
         batch = rows.batch(entries)
@@ -80,10 +85,16 @@ def shared_rows(
 
 
 def time_slices(
-    source: OplogSource, after: int, through: int, slice_entries: int
+    source: OplogSource,
+    after: int,
+    through: int,
+    slice_entries: int,
+    condition: EntryCondition = EVERYTHING,
 ) -> Iterator[dict[str, RawEntries]]:
     """Return the entries of an interval by shard. A slice has every shard's between two cluster times."""
-    readers = {shard: _SliceReader(source.entries(shard, after, through)) for shard in source.shards()}
+    readers = {
+        shard: _SliceReader(source.entries(shard, after, through, condition)) for shard in source.shards()
+    }
     while True:
         held = size = 0
         open_readers = [reader for reader in readers.values() if not reader.is_over]

@@ -47,8 +47,8 @@ _IGNORED: Final = (
 )  # fmt: skip
 _SOURCES: Final = ("uri", "history", "oplog", "oplogs", "path")
 _OTHERS: Final = (
-    "changelog", "collation", "collection", "columnNameOfCorruptRecord", "database", "documents",
-    "documentsAs", "documentSchema", "endingOffsets", "endingTimestamp", "failOnDataLoss", "let",
+    "changelog", "collation", "collection", "columnNameOfCorruptRecord", "columns", "database",
+    "documents", "documentsAs", "documentSchema", "endingOffsets", "endingTimestamp", "failOnDataLoss", "let",
     "maxBytesPerTrigger", "maxEntriesPerTrigger", "mode", "ns", "options", "output", "outputExtendedJson",
     "parameters", "partitions", "pipeline", "preImages", "publishFullDocumentOnly", "rawData",
     "serverVersion", PASSWORD_FILE, STORE_FILE, "startingOffsets", "startingTimestamp", "startupMode",
@@ -79,6 +79,11 @@ class StreamRequest:
     fail_on_data_loss: bool = True
     release: StreamRelease | None = None
     """The server release that is imitated; None for that of the source."""
+
+    @property
+    def keeps_events(self) -> bool:
+        """Whether the pipeline shows events whole, or not at all."""
+        return all([*stage] == ["$match"] for stage in self.pipeline)
 
     def spec(self, *, is_cluster: bool, release: StreamRelease = CURRENT_RELEASE) -> StreamSpec:
         """Return the stream; raises `CommandError` if it is not allowed, on a cluster for further reasons.
@@ -284,6 +289,7 @@ def _layout(values: OptionValues) -> RowLayout:
     output = values.choice("output", Output.COLUMNS)
     if values.flag("publishFullDocumentOnly"):
         output = Output.DOCUMENT
+    columns = values.text("columns")
     return RowLayout(
         output=output,
         documents=values.choice("documentsAs", Documents.VARIANT),
@@ -292,4 +298,10 @@ def _layout(values: OptionValues) -> RowLayout:
         corrupt_column=values.text("columnNameOfCorruptRecord"),
         changelog=values.flag("changelog"),
         extended_json=values.flag("outputExtendedJson"),
+        columns=None if columns is None else _names(columns),
     )
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """Names between commas, each once."""
+    return tuple(dict.fromkeys(name for part in text.split(",") if (name := part.strip())))

@@ -62,22 +62,36 @@ class RowLayout:
     """Where PERMISSIVE puts the event, as Extended JSON, if a value did not fit."""
     changelog: bool = False
     extended_json: bool = False
+    columns: tuple[str, ...] | None = None
+    """The columns to show, in order; None for all. The others are not converted."""
 
     def __post_init__(self) -> None:
         if self.changelog and self.output is not Output.COLUMNS:
             raise UsageError(
                 "changelog columns need the columns of an event beside them; leave out the option output"
             )
+        unknown = [name for name in self.columns or () if name not in self.known]
+        if unknown or self.columns == ():
+            raise UsageError(
+                f"there is no column {', '.join(unknown) or 'without a name'}; the option columns takes some "
+                f"of {', '.join(self.known)}"
+            )
 
     def ddl(self) -> str:
         """Return the schema, unless the user provides one."""
+        known = self.known
+        return ", ".join(f"`{name}` {known[name]}" for name in self.columns or known)
+
+    @property
+    def known(self) -> dict[str, str]:
+        """All columns there are, with their types."""
         parts = {Output.COLUMNS: self._columns, Output.EVENT: self._event, Output.DOCUMENT: self._document}
         columns = parts[self.output]()
         if self.changelog:
             columns |= {CHANGE_TYPE: "STRING", COMMIT_VERSION: "BIGINT", COMMIT_TIMESTAMP: "TIMESTAMP"}
         if self.corrupt_column is not None:
             columns[self.corrupt_column] = "STRING"
-        return ", ".join(f"`{name}` {spark_type}" for name, spark_type in columns.items())
+        return columns
 
     @property
     def _image_type(self) -> str:

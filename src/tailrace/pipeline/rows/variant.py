@@ -29,9 +29,9 @@ _VERSION: Final = 1
 _MAX_SHORT_STRING: Final = 63
 _MAX_DECIMAL_DIGITS: Final = 38
 # Header bytes of scalars: the type in the upper six bits, 0 for "primitive" in the lower two.
-_NULL, _TRUE, _FALSE = b"\x00", b"\x04", b"\x08"
+NULL, TRUE, FALSE = b"\x00", b"\x04", b"\x08"
 _INT32, _INT64, _DOUBLE = b"\x14", b"\x18", b"\x1c"
-_TIMESTAMP, _BINARY, _LONG_STRING = b"\x30", b"\x3c", b"\x40"
+TIMESTAMP, _BINARY, _LONG_STRING = b"\x30", b"\x3c", b"\x40"
 _DECIMALS: Final = ((9, 4, b"\x20"), (18, 8, b"\x24"), (_MAX_DECIMAL_DIGITS, 16, b"\x28"))
 _OBJECT: Final = 2
 _ARRAY: Final = 3
@@ -54,7 +54,7 @@ def variant_of(raw: bytes, kind: int, start: int, end: int) -> tuple[bytes, byte
         raise BsonError("the document is nested too deeply") from None
     except error:
         raise BsonError("a document is shorter than its length field") from None
-    return value, _metadata(tuple(names))
+    return value, metadata_of(tuple(names))
 
 
 def uuid_text(raw: bytes, start: int, end: int) -> str | None:
@@ -64,13 +64,13 @@ def uuid_text(raw: bytes, start: int, end: int) -> str | None:
     return str(UUID(bytes=raw[start + 5 : end]))
 
 
-def _metadata(names: tuple[bytes, ...]) -> bytes:
+def metadata_of(names: tuple[bytes, ...]) -> bytes:
     """The dictionary; the documents of a collection have few different ones."""
     known = _METADATA.get(names)
     if known is not None:
         return known
     offsets = [*accumulate(map(len, names), initial=0)]
-    width = _width(max(offsets[-1], len(names)))
+    width = width_of(max(offsets[-1], len(names)))
     header = bytes((_VERSION | (width - 1) << 6,))
     found = b"".join((header, _integers([len(names)], width), _integers(offsets, width), *names))
     return remember(_METADATA, names, found)
@@ -145,19 +145,22 @@ def _framed_object(own: list[bytes], values: list[bytes], names: Names) -> bytes
             return _framed_object(list(last), [values[index] for index in last.values()], names)
         order = remember(_ORDERS, shape, [last[name] for name in sorted(last)])
     offsets = [*accumulate(map(len, values), initial=0)]
-    ids = [names[own[index]] for index in order]
-    id_width = _width(max(ids, default=0))
-    offset_width = _width(offsets[-1])
-    count = len(ids)
-    is_large = count > 0xFF
-    header = _OBJECT | (is_large << 4 | (id_width - 1) << 2 | (offset_width - 1)) << 2
+    lead, width = object_lead([names[own[index]] for index in order], offsets[-1])
     return b"".join((
-        bytes((header,)),
-        _integers([count], 4 if is_large else 1),
-        _integers(ids, id_width),
-        _integers([*[offsets[index] for index in order], offsets[-1]], offset_width),
+        lead,
+        _integers([*[offsets[index] for index in order], offsets[-1]], width),
         *values,
     ))  # fmt: skip
+
+
+def object_lead(ids: list[int], size: int) -> tuple[bytes, int]:
+    """What comes before the offsets of an object with ``size`` bytes of values, and an offset's width."""
+    id_width = width_of(max(ids, default=0))
+    offset_width = width_of(size)
+    is_large = len(ids) > 0xFF
+    header = _OBJECT | (is_large << 4 | (id_width - 1) << 2 | (offset_width - 1)) << 2
+    count = _integers([len(ids)], 4 if is_large else 1)
+    return bytes((header,)) + count + _integers(ids, id_width), offset_width
 
 
 _ORDERS: Final[dict[tuple[bytes, ...], list[int]]] = {}
@@ -166,20 +169,31 @@ _ORDERS: Final[dict[tuple[bytes, ...], list[int]]] = {}
 
 def _array(items: list[bytes]) -> bytes:
     offsets = [*accumulate(map(len, items), initial=0)]
-    offset_width = _width(offsets[-1])
-    is_large = len(items) > 0xFF
+    lead, width = array_lead(len(items), offsets[-1])
+    return b"".join((lead, _integers(offsets, width), *items))
+
+
+def array_lead(count: int, size: int) -> tuple[bytes, int]:
+    """The same for an array of ``count`` items."""
+    offset_width = width_of(size)
+    is_large = count > 0xFF
     header = _ARRAY | (is_large << 2 | (offset_width - 1)) << 2
-    return b"".join((
-        bytes((header,)),
-        _integers([len(items)], 4 if is_large else 1),
-        _integers(offsets, offset_width),
-        *items,
-    ))  # fmt: skip
+    return bytes((header,)) + _integers([count], 4 if is_large else 1), offset_width
 
 
-def _width(largest: int) -> int:
+def width_of(largest: int) -> int:
     """Bytes for each of some numbers. Three would suffice for some, but four are faster to write."""
     return 1 if largest <= 0xFF else 2 if largest <= 0xFFFF else 4
+
+
+def most_of(width: int) -> int:
+    """The largest number that `width_of` gives a width below four."""
+    return (1 << 8 * width) - 1
+
+
+def short_lead(size: int) -> bytes:
+    """What comes before a text of up to 63 bytes."""
+    return _SHORT_STRINGS[size]
 
 
 def _integers(numbers: list[int], width: int) -> bytes:
@@ -206,7 +220,7 @@ def _date(raw: bytes, start: int, end: int, names: Names) -> bytes:
     milliseconds = rawbson.INT64_LE.unpack_from(raw, start)[0]
     if not FIRST_DATE <= milliseconds <= LAST_DATE:
         return _wrapped(rawbson.DATE, raw[start:end], names)
-    return _TIMESTAMP + rawbson.INT64_LE.pack(milliseconds * 1000)
+    return TIMESTAMP + rawbson.INT64_LE.pack(milliseconds * 1000)
 
 
 def _decimal(raw: bytes, start: int, end: int, names: Names) -> bytes:
@@ -238,12 +252,12 @@ def _of_json(value: Any, names: Names) -> bytes:
             names.setdefault(name, len(names))
         return _framed_object(own, [_of_json(item, names) for item in value.values()], names)
     if isinstance(value, bool):
-        return _TRUE if value else _FALSE
+        return TRUE if value else FALSE
     if isinstance(value, int):
         return _INT64 + rawbson.INT64_LE.pack(value)
     if isinstance(value, list):
         return _array([_of_json(item, names) for item in value])
-    return _NULL if value is None else _text(str(value).encode())
+    return NULL if value is None else _text(str(value).encode())
 
 
 def _other(kind: int) -> Callable[[bytes, int, int, Names], bytes]:
@@ -254,9 +268,9 @@ _SCALARS: Final[dict[int, Callable[[bytes, int, int, Names], bytes]]] = {
     rawbson.DOUBLE: lambda raw, start, end, _: _DOUBLE + raw[start:end],
     rawbson.BINARY: _binary,
     rawbson.OBJECT_ID: lambda raw, start, end, _: _text(raw[start:end].hex().encode()),
-    rawbson.BOOL: lambda raw, start, _end, _: _TRUE if raw[start] else _FALSE,
+    rawbson.BOOL: lambda raw, start, _end, _: TRUE if raw[start] else FALSE,
     rawbson.DATE: _date,
-    rawbson.NULL: lambda _raw, _start, _end, _: _NULL,
+    rawbson.NULL: lambda _raw, _start, _end, _: NULL,
     rawbson.INT64: lambda raw, start, end, _: _INT64 + raw[start:end],
     rawbson.DECIMAL128: _decimal,
     **{

@@ -4,16 +4,19 @@ It can be sent to executors, as an oplog source. Intervals are ``(after, through
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
 from tailrace.events.promise import Promise
 from tailrace.events.stages.plan import Plan
 from tailrace.events.stream_release import StreamRelease
 from tailrace.log.shared_output import AnyRow
+from tailrace.pipeline.streams.event_block import EventBlock
+from tailrace.pipeline.streams.row_condition import ALL_ROWS, RowCondition
 from tailrace.sources.source import ShardMembership
 
 Rows: TypeAlias = Iterator[list[AnyRow]]
+Blocks: TypeAlias = Iterator[Sequence[AnyRow] | EventBlock]
 
 
 class StreamRun(ABC):
@@ -22,6 +25,10 @@ class StreamRun(ABC):
     @abstractmethod
     def rows(self) -> Rows:
         """Yield the rows in order, some at a time; raises the stream's error after the rows before it."""
+
+    def blocks(self) -> Blocks:
+        """Yield the same, without an object for each row where that is possible."""
+        return self.rows()
 
     @property
     @abstractmethod
@@ -71,11 +78,24 @@ class EventSource(ShardMembership, ABC):
         """Return into how many pieces an interval should be divided."""
 
     @abstractmethod
-    def run(self, plan: Plan, after: int, through: int, *, commands_only: bool = False) -> StreamRun:
+    def run(
+        self,
+        plan: Plan,
+        after: int,
+        through: int,
+        *,
+        commands_only: bool = False,
+        condition: RowCondition = ALL_ROWS,
+    ) -> StreamRun:
         """Return a stream on an interval; with ``commands_only`` it sees only entries that are commands.
 
-        That is enough to find an invalidation.
+        That is enough to find an invalidation. What does not meet ``condition`` need not be read; `blocks`
+        shows rows that meet it, `rows` also others. A stream that has not passed its start has none.
         """
+
+    def narrowed(self, after: int, through: int, condition: RowCondition) -> tuple[int, int]:  # noqa: ARG002
+        """Return a smaller interval outside of which no row meets a condition, as far as that is known."""
+        return after, through
 
     def close(self) -> None:
         """Close what this process opened."""

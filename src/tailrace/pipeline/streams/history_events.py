@@ -1,30 +1,28 @@
 """Streams on a history: canonical events as the pipeline wrote them, and the view part on top."""
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailrace.events.change_event import ChangeEvent
 from tailrace.events.promise import Promise, promise
 from tailrace.events.stages.check_invalidate import INVALIDATING
-from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.plan import Plan
 from tailrace.events.stream_release import StreamRelease
-from tailrace.lake.schema import time_of, times_of
+from tailrace.lake.data_file import AddedFile
+from tailrace.lake.schema import STREAM_COLUMNS, time_of, times_of
 from tailrace.lake.storage.store_options import store_options
 from tailrace.lake.table import HistoryTable
-from tailrace.log.event_log import EventLog, LogItem, Slice, VerbatimRun
-from tailrace.log.recorded import RecordedItem, RowReader
-from tailrace.log.stream import LogStream
-from tailrace.pipeline.streams.event_source import EventSource, Rows, StreamRun
-from tailrace.sources.archives.document_files import DocumentFiles
+from tailrace.pipeline.streams.event_source import EventSource, StreamRun
+from tailrace.pipeline.streams.history_run import HistoryRun
+from tailrace.pipeline.streams.row_condition import ALL_ROWS, RowCondition
 
 _PIECE_ROWS: Final = 1024
-_TAKEN_ROWS: Final = 4096
-_TAKEN_BYTES: Final = 16 << 20
+_PART_BYTES: Final = 16 << 20
+_NAMED_ROWS: Final = 8192
+_NAMES: Final = ("operation", "db", "coll")
 _INVALIDATING: Final = pa.array(sorted(frozenset().union(*INVALIDATING.values())))
 
 
@@ -97,19 +95,81 @@ class HistoryEvents(EventSource):
 
     def suggested_parts(self, after: int, through: int) -> int:
         """One for every few megabytes of files."""
-        size = sum(
-            file.size for file in self._table().files if file.last_time > after and file.first_time <= through
-        )
-        return max(size // _TAKEN_BYTES, 1)
+        size = sum(file.size for file in self._files(after, through))
+        return max(size // _PART_BYTES, 1)
 
-    def run(self, plan: Plan, after: int, through: int, *, commands_only: bool = False) -> StreamRun:
+    def narrowed(self, after: int, through: int, condition: RowCondition) -> tuple[int, int]:
+        """By the wall times of the files."""
+        if not condition.has_walls:
+            return after, through
+        files = [file for file in self._files(after, through) if _has_walls(file, condition)]
+        if not files:
+            return after, after
+        return max(after, files[0].first_time - 1), min(through, files[-1].last_time)
+
+    def _files(self, after: int, through: int) -> list[AddedFile]:
+        return [file for file in self._table().files if file.last_time > after and file.first_time <= through]
+
+    def run(
+        self,
+        plan: Plan,
+        after: int,
+        through: int,
+        *,
+        commands_only: bool = False,
+        condition: RowCondition = ALL_ROWS,
+    ) -> StreamRun:
         table = self._table()
-        batches = (
-            _commands(table, after, through)
-            if commands_only
-            else table.read(after, through, batch_rows=_PIECE_ROWS)
-        )
-        return HistoryRun(plan, batches, through, self._documents)
+
+        def read(batch_rows: int) -> Iterator[pa.RecordBatch]:
+            if commands_only:
+                yield from _commands(table, after, through)
+                return
+            columns = (*STREAM_COLUMNS, "wall_time") if condition.has_walls else STREAM_COLUMNS
+            for start, end in self._wanted(table, after, through, condition):
+                yield from table.read(start, end, columns=columns, batch_rows=batch_rows)
+
+        return HistoryRun(plan, read, through, self._documents, condition)
+
+    def _wanted(
+        self, table: HistoryTable, after: int, through: int, condition: RowCondition
+    ) -> Iterator[tuple[int, int]]:
+        """The parts of an interval that have rows that may meet a condition."""
+        parts = [(after, through)]
+        if condition.has_walls:
+            parts = [
+                (max(after, file.first_time - 1), min(through, file.last_time))
+                for file in self._files(after, through)
+                if _has_walls(file, condition)
+            ]
+        for start, end in parts:
+            if condition.has_names:
+                yield from _named(table, start, end, condition)
+            else:
+                yield start, end
+
+
+def _has_walls(file: AddedFile, condition: RowCondition) -> bool:
+    if file.first_wall is None or file.last_wall is None:
+        return False  # no row has one
+    return file.first_wall <= condition.last_wall and file.last_wall >= condition.first_wall
+
+
+def _named(
+    table: HistoryTable, after: int, through: int, condition: RowCondition
+) -> Iterator[tuple[int, int]]:
+    """The parts in which names occur; the other columns of the rest are not read."""
+    start, end = after, after
+    for batch in table.read(after, through, columns=_NAMES, batch_rows=_NAMED_ROWS):
+        last = time_of(batch, batch.num_rows - 1)
+        if condition.wanted_names(batch):
+            end = last
+            continue
+        if end > start:
+            yield start, end
+        start = end = last
+    if end > start:
+        yield start, end
 
 
 def _commands(table: HistoryTable, after: int, through: int) -> Iterator[pa.RecordBatch]:
@@ -118,81 +178,3 @@ def _commands(table: HistoryTable, after: int, through: int) -> Iterator[pa.Reco
         operation = batch.column("operation").cast(pa.string())
         for time in times_of(batch.filter(pc.is_in(operation, value_set=_INVALIDATING))).tolist():
             yield from table.read(time - 1, time)
-
-
-class HistoryRun(StreamRun):
-    """One stream on the rows of an interval."""
-
-    def __init__(
-        self,
-        plan: Plan,
-        batches: Iterator[pa.RecordBatch],
-        through: int,
-        documents: Mapping[str, tuple[str, ...]],
-    ) -> None:
-        self._documents = DocumentFiles({name: list(paths) for name, paths in documents.items()})
-        log = _IntervalLog(batches, through)
-        self._stream = LogStream(plan, log, {"": Lookups(document=self._documents.find)})
-
-    @property
-    def is_invalidated(self) -> bool:
-        return self._stream.is_done
-
-    @property
-    def has_resumed(self) -> bool:
-        return self._stream.has_resumed
-
-    def rows(self) -> Rows:
-        with self._documents:
-            while self._stream.is_behind and not self._stream.is_done:
-                rows = self._stream.take(_TAKEN_ROWS, _TAKEN_BYTES)
-                if rows:
-                    yield rows
-            # Raises the error, or notices the end, if the last rows filled a batch.
-            self._stream.take(1, 1)
-
-
-class _IntervalLog(EventLog):
-    """The rows of one interval, read once from their beginning to their end."""
-
-    def __init__(self, batches: Iterator[pa.RecordBatch], through: int) -> None:
-        super().__init__({"": Lookups()})
-        self._batches = batches
-        self._through = promise(through)
-        self._reader = RowReader()
-        self._items: list[RecordedItem] = []
-
-    @property
-    def newest(self) -> Promise:
-        """The end of the interval."""
-        return self._through
-
-    def check_start(self, start: int) -> None:
-        """Done by the planner."""
-
-    def check_place(self, after: int) -> None:
-        """A file that is removed while it is read is another error."""
-
-    def read(self, after: int) -> Slice:
-        """Return what is left of the last piece, or the next one."""
-        items = [item for item in self._items if item.ts > after]
-        while not items:
-            batch = next(self._batches, None)
-            if batch is None:
-                self._items = []
-                return Slice((), self._through)
-            items = [item for item in self._reader.items(batch) if item.ts > after]
-        if items[0].begins <= after:
-            items[:1] = items[0].after(after)
-        self._items = items
-        return Slice(items, items[-1].ts)
-
-    def run_of(self, item: LogItem) -> VerbatimRun | None:
-        assert isinstance(item, RecordedItem)
-        return item.run
-
-    def events_of(self, item: LogItem) -> Sequence[ChangeEvent]:
-        assert isinstance(item, RecordedItem)
-        for event in item.events:
-            event.shard = ""  # all shards have the same look-ups here
-        return item.events

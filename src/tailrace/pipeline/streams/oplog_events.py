@@ -4,6 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
 from typing import Any, Final, Self
 
+import pyarrow as pa
+
 from tailrace.events.layout.entry import COMMAND_START
 from tailrace.events.oplog_entry import parse_entry
 from tailrace.events.promise import Promise, promise
@@ -11,7 +13,10 @@ from tailrace.events.scope import ScopeKind
 from tailrace.events.stages.plan import Plan
 from tailrace.events.stream_release import CURRENT_RELEASE, StreamRelease
 from tailrace.log.local_engine import LocalEngine
-from tailrace.pipeline.streams.event_source import EventSource, Rows, StreamRun
+from tailrace.pipeline.history.build import shared_rows
+from tailrace.pipeline.streams.event_source import Blocks, EventSource, Rows, StreamRun
+from tailrace.pipeline.streams.history_run import HistoryRun, shows_blocks
+from tailrace.pipeline.streams.row_condition import ALL_ROWS, RowCondition, accepted
 from tailrace.sources.conditions import EVERYTHING, EntryCondition
 from tailrace.sources.planning import Planner
 from tailrace.sources.source import OplogSource
@@ -71,15 +76,29 @@ class OplogEvents(EventSource):
     def suggested_parts(self, after: int, through: int) -> int:
         return self._planner.suggested_parts(after, through)
 
-    def run(self, plan: Plan, after: int, through: int, *, commands_only: bool = False) -> StreamRun:
+    def run(
+        self,
+        plan: Plan,
+        after: int,
+        through: int,
+        *,
+        commands_only: bool = False,
+        condition: RowCondition = ALL_ROWS,
+    ) -> StreamRun:
         shards = self._source.shards()
-        condition = _condition(plan, commands_only=commands_only)
+        entries = _both(_condition(plan, commands_only=commands_only), condition.entries())
         lookups = {shard: self._source.lookups(shard, after, through) for shard in shards}
         engine = LocalEngine(plan, lookups, from_oldest=False)
-        feeds = {shard: self._source.entries(shard, after, through, condition) for shard in shards}
+        feeds = {shard: self._source.entries(shard, after, through, entries) for shard in shards}
         if commands_only:
             feeds = {shard: map(_commands, batches) for shard, batches in feeds.items()}
-        return EngineRun(engine, feeds, after)
+        if shows_blocks(plan) and not commands_only:
+
+            def read(_: int) -> Iterator[pa.RecordBatch]:
+                return shared_rows(self._source, after, through, condition=entries, has_images=False)
+
+            return BulkRun(engine, feeds, after, HistoryRun(plan, read, through, condition=condition))
+        return EngineRun(engine, feeds, after, condition)
 
     def close(self) -> None:
         """Close connections and files."""
@@ -96,6 +115,16 @@ def _condition(plan: Plan, *, commands_only: bool) -> EntryCondition:
     return EntryCondition(namespaces=frozenset({scope.cursor_ns, f"{scope.db}.$cmd", _TRANSACTIONS}))
 
 
+def _both(one: EntryCondition, other: EntryCondition) -> EntryCondition:
+    return EntryCondition(
+        _common(one.operations, other.operations), _common(one.namespaces, other.namespaces)
+    )
+
+
+def _common(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+    return other if one is None else one if other is None else one & other
+
+
 def _commands(entries: Sequence[bytes]) -> Sequence[bytes]:
     # Documents may contain these bytes too: a first check only.
     return [raw for raw in entries if COMMAND_START in raw and parse_entry(raw).head.op == "c"]
@@ -105,8 +134,13 @@ class EngineRun(StreamRun):
     """A local engine and its feeds."""
 
     def __init__(
-        self, engine: LocalEngine, feeds: Mapping[str, Iterator[Sequence[bytes]]], after: int
+        self,
+        engine: LocalEngine,
+        feeds: Mapping[str, Iterator[Sequence[bytes]]],
+        after: int,
+        condition: RowCondition = ALL_ROWS,
     ) -> None:
+        self._condition = condition
         self._engine = engine
         self._feeds = feeds
         self._after = after
@@ -124,3 +158,23 @@ class EngineRun(StreamRun):
         for _ in engine.feed(self._feeds, self._after):
             while rows := engine.drain_rows():
                 yield [*rows]
+
+    def blocks(self) -> Blocks:
+        return accepted(self.rows(), self._condition)
+
+
+class BulkRun(EngineRun):
+    """The same; where nobody needs an object for each row, rows of a history are made and shown as such."""
+
+    def __init__(
+        self,
+        engine: LocalEngine,
+        feeds: Mapping[str, Iterator[Sequence[bytes]]],
+        after: int,
+        recorded: HistoryRun,
+    ) -> None:
+        super().__init__(engine, feeds, after)
+        self._recorded = recorded
+
+    def blocks(self) -> Blocks:
+        return self._recorded.blocks()

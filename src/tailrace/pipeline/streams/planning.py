@@ -12,7 +12,8 @@ from tailrace.errors import CommandError
 from tailrace.events.interval import Interval
 from tailrace.events.scope import ScopeKind
 from tailrace.events.stages.check_resumability import history_lost
-from tailrace.pipeline.streams.event_source import EventSource, Rows
+from tailrace.pipeline.streams.event_source import Blocks, EventSource
+from tailrace.pipeline.streams.row_condition import ALL_ROWS, RowCondition, accepted
 from tailrace.pipeline.streams.stream_spec import StreamSpec, goes_on_after
 
 
@@ -24,12 +25,16 @@ class StreamInterval(Interval):
     """Whether the stream has passed its start before this interval, and the event named there was found."""
 
 
-def rows_of(spec: StreamSpec, source: EventSource, interval: StreamInterval) -> Rows:
-    """Return the stream's rows of an interval."""
+def rows_of(
+    spec: StreamSpec, source: EventSource, interval: StreamInterval, condition: RowCondition = ALL_ROWS
+) -> Blocks:
+    """Return the stream's rows of an interval that meet a condition."""
     plan = spec.open()
     if interval.has_resumed:
         plan = goes_on_after(plan, interval.after)
-    return source.run(plan, interval.after, interval.through).rows()
+        return source.run(plan, interval.after, interval.through, condition=condition).blocks()
+    # It reads everything until the event to resume after.
+    return accepted(source.run(plan, interval.after, interval.through).rows(), condition)
 
 
 class StreamPlanner:
@@ -83,9 +88,16 @@ class StreamPlanner:
         return last if run.is_invalidated else None
 
     def intervals(
-        self, after: int, through: int, parts: int, *, has_resumed: bool, finds_event: bool
+        self,
+        after: int,
+        through: int,
+        parts: int,
+        *,
+        has_resumed: bool,
+        finds_event: bool,
+        condition: RowCondition = ALL_ROWS,
     ) -> list[StreamInterval]:
-        """Divide an interval into pieces.
+        """Divide an interval into pieces, as far as rows may meet a condition.
 
         The piece with the event to resume after is one cluster time: what follows it is shown as if nothing
         had been before.
@@ -96,6 +108,9 @@ class StreamPlanner:
             planned.append(StreamInterval(after, start, has_resumed=False))
             after = start
             has_resumed = finds_event
+        if has_resumed:
+            after, through = max(after, condition.after), min(through, condition.through)
+            after, through = self._source.narrowed(after, through, condition)
         if after < through:
             # Shards' archives may begin at different times: no piece begins before all of them have.
             begun = self._source.oldest() - 1

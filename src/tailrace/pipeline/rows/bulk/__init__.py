@@ -1,0 +1,1 @@
+"""Values of many BSON documents at the same time, with numpy."""

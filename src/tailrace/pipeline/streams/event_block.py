@@ -1,0 +1,195 @@
+"""Events of a stream as columns, without an object for each.
+
+A stream without images and stages of a user shows document changes as stored (`verbatim.py`). `BlockReader`
+makes the events of all such rows of a batch together. What the stream makes of the other rows is put between
+them.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from tailrace.events.layout.token import document_of_text, token_text
+from tailrace.events.stages.stage import Row, VerbatimRow
+from tailrace.lake.bulk.splicing import PADDING, Group, Positions, Slices, slices_of, spliced
+from tailrace.lake.row_kinds import RowKind, RowKinds
+from tailrace.lake.schema import Times, times_of
+from tailrace.lake.verbatim import EventWriter, plain_rows, writer_of
+
+Flags = npt.NDArray[np.bool_]
+
+_NONE: Final = np.empty(0, np.int64)
+
+
+class BlockRow(VerbatimRow):
+    """A row of a block; its token need not be the first field of its event."""
+
+    __slots__ = ("_text",)
+
+    def __init__(self, raw: bytes, cluster_time: int, text: str) -> None:
+        super().__init__(raw, cluster_time)
+        self._text = text
+
+    @property
+    def token_document(self) -> bytes:
+        """Without type bits."""
+        return document_of_text(self._text.encode())
+
+
+@dataclass(frozen=True, slots=True)
+class EventBlock:
+    """Some rows of a stream, in order."""
+
+    events: pa.BinaryArray
+    """As BSON, none is null"""
+    tokens: pa.StringArray
+    """The texts of their resume tokens"""
+    times: Times
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def __iter__(self) -> Iterator[VerbatimRow]:
+        return iter(self.rows())
+
+    def rows(self) -> Sequence[VerbatimRow]:
+        """An object for each, where rows have to be read one by one."""
+        columns = self.events.to_pylist(), self.times.tolist(), self.tokens.to_pylist()
+        return list(map(BlockRow, *columns))
+
+    @classmethod
+    def of(cls, rows: Sequence[Row | VerbatimRow]) -> "EventBlock":
+        """From rows."""
+        tokens = [token_text(row.token_document) for row in rows]
+        return cls(
+            pa.array([row.raw for row in rows], pa.binary()),
+            pa.array(tokens, pa.string()),
+            np.array([row.cluster_time for row in rows], np.uint64),
+        )
+
+
+class StoredRows:
+    """A batch of the history, parted into what a stream shows as stored and the rest."""
+
+    def __init__(self, batch: pa.RecordBatch, codes: Positions, is_plain: Flags, times: Times) -> None:
+        self._batch = batch
+        self._codes = codes
+        self._is_plain = is_plain
+        self._times = times
+
+    @property
+    def others(self) -> pa.RecordBatch:
+        """The rows that need an object each; whole cluster times of them."""
+        return self._batch.filter(pa.array(~self._is_plain)) if not self._is_plain.all() else self._batch[:0]
+
+    def block(
+        self,
+        writers: dict[int, EventWriter],
+        others: EventBlock | None,
+        last: int | None,
+        wanted: Flags | None = None,
+    ) -> EventBlock:
+        """Show the rows that have a writer, up to the cluster time ``last``, and ``others`` between them.
+
+        ``wanted`` are the rows that are shown at all.
+        """
+        is_shown = self._is_plain & np.isin(self._codes, list(writers))
+        if wanted is not None:
+            is_shown &= wanted
+        if last is not None:
+            is_shown &= self._times <= np.uint64(last)
+        rows = np.flatnonzero(is_shown)
+        times = self._times[rows]
+        places, of_others = np.arange(len(rows)), _NONE
+        if others is not None and len(others):
+            # No cluster time has rows of both.
+            places = places + np.searchsorted(others.times, times)
+            of_others = np.arange(len(others)) + np.searchsorted(times, others.times)
+        count = len(rows) + len(of_others)
+        all_times = np.empty(count, np.uint64)
+        all_times[places] = times
+        groups = self._events(writers, rows, places)
+        tokens = _slices(self._batch.column("token"), rows)
+        of_tokens = [Group(places, [tokens])]
+        if others is not None and len(of_others):
+            all_times[of_others] = others.times
+            every = np.arange(len(others))
+            groups.append(Group(of_others, [_slices(others.events, every)]))
+            of_tokens.append(Group(of_others, [_slices(others.tokens, every)]))
+        events = spliced(count, groups, pa.binary())
+        return EventBlock(events, spliced(count, of_tokens, pa.string()), all_times)
+
+    def _events(self, writers: dict[int, EventWriter], rows: Positions, places: Positions) -> list[Group]:
+        groups: list[Group] = []
+        texts = _slices(self._batch.column("token"), rows)
+        stored = _slices(self._batch.column("event"), rows)
+        bits = self._batch.column("token_type_bits")
+        has_bits = bits.is_valid().to_numpy(zero_copy_only=False)[rows]
+        codes = self._codes[rows]
+        for code in np.unique(codes).tolist():
+            own = np.flatnonzero(codes == code)
+            pieces, left_out = writers[code].pieces(_chosen(texts, own), _chosen(stored, own))
+            left_out = left_out | has_bits[own]
+            if left_out.any():
+                alone = pa.array(rows[own[left_out]])
+                columns = [self._batch.column(name).take(alone) for name in ("token", "event")]
+                made = writers[code].write(columns[0].cast(pa.binary()), columns[1], bits.take(alone))
+                groups.append(Group(places[own[left_out]], [slices_of(made)]))
+                own = own[~left_out]
+                pieces, _ = (
+                    writers[code].pieces(_chosen(texts, own), _chosen(stored, own)) if len(own) else ([], 0)
+                )
+            groups.append(Group(places[own], pieces))
+        return groups
+
+
+class BlockReader:
+    """Parts batches for one stream; remembers the kinds of rows."""
+
+    def __init__(self, sees: Callable[[RowKind], bool | None], *, expanded: bool) -> None:
+        """``sees`` is None for kinds whose rows the stream has to look at one by one."""
+        self._sees = sees
+        self._expanded = expanded
+        self._kinds = RowKinds()
+        self._known: dict[RowKind, tuple[bool, EventWriter | None]] = {}
+
+    def parted(self, batch: pa.RecordBatch) -> tuple[StoredRows, dict[int, EventWriter]]:
+        """The rows, and what writes the kinds that the stream shows."""
+        codes, kinds = self._kinds.of(batch)
+        changes: dict[int, RowKind] = {}
+        writers: dict[int, EventWriter] = {}
+        for code, kind in kinds.items():
+            if isinstance(kind, RowKind):
+                if kind not in self._known:
+                    self._known[kind] = self._decide(kind)
+                is_plain, writer = self._known[kind]
+                if is_plain:
+                    changes[code] = kind
+                if writer is not None:
+                    writers[code] = writer
+        times = times_of(batch)
+        return StoredRows(batch, codes, plain_rows(batch, codes, changes, times), times), writers
+
+    def _decide(self, kind: RowKind) -> tuple[bool, EventWriter | None]:
+        is_seen = self._sees(kind)
+        writer = writer_of(kind, expanded=self._expanded) if is_seen else None
+        return is_seen is False or writer is not None, writer
+
+
+def _slices(column: pa.Array, rows: Positions) -> Slices:
+    """Values of a binary or text column, in a buffer that is padded."""
+    offsets = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
+    first, last = int(offsets[0]), int(offsets[-1])
+    data = np.zeros(last - first + PADDING, np.uint8)
+    if last > first:
+        data[: last - first] = np.frombuffer(column.buffers()[2], np.uint8)[first:last]
+    starts = offsets[:-1].astype(np.int64) - first
+    return Slices(data, starts[rows], np.diff(offsets).astype(np.int64)[rows])
+
+
+def _chosen(slices: Slices, rows: Positions) -> Slices:
+    return Slices(slices.buffer, slices.starts[rows], slices.lengths[rows])

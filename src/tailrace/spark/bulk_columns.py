@@ -1,0 +1,301 @@
+"""Columns of Spark's types, built of many BSON values at the same time.
+
+A column is given the values of one field, group by group, and writes them where their rows are. What it
+cannot take together it converts one by one, with the code of `row_values.py`, which decides what fits.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from pyspark.sql.types import (
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+    TimestampType,
+    VariantType,
+)
+
+from tailrace.bson import raw as rawbson
+from tailrace.bson.dates import FIRST_DATE, LAST_DATE, MICROSECONDS
+from tailrace.lake.bulk.splicing import Bytes, Group, Piece, Positions, Slices, items, slices_of, spliced
+from tailrace.pipeline.rows.bulk.alike import FieldRun, UnevenError, groups_of
+from tailrace.pipeline.rows.bulk.json_texts import write_json
+from tailrace.pipeline.rows.bulk.pieces import written_groups
+from tailrace.pipeline.rows.bulk.variants import write_variants
+from tailrace.spark.row_values import Conversions, Converter
+
+_NOTHING: Final = frozenset({rawbson.NULL, rawbson.UNDEFINED})
+_INTEGERS: Final = {rawbson.INT32: "<i4", rawbson.INT64: "<i8", rawbson.TIMESTAMP: "<i8", rawbson.DATE: "<i8"}
+
+
+class Source:
+    """The bytes that fields are slices of."""
+
+    def __init__(self, data: Bytes) -> None:
+        self.data = data
+        self._raw: bytes | None = None
+
+    @property
+    def raw(self) -> bytes:
+        if self._raw is None:
+            self._raw = self.data.tobytes()
+        return self._raw
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """The values of one field in some rows."""
+
+    source: Source
+    rows: Positions
+    field: FieldRun
+
+    def converted(self, convert: Converter) -> list[Any]:
+        """Return them one by one."""
+        raw, kind = self.source.raw, self.field.kind
+        places = zip(self.field.starts.tolist(), self.field.ends.tolist(), strict=True)
+        return [convert(raw, kind, start, end) for start, end in places]
+
+
+class Column(ABC):
+    """A column of ``count`` rows; those that no value is added for are null."""
+
+    def __init__(self, count: int, convert: Converter) -> None:
+        self.count = count
+        self._convert = convert
+
+    def add(self, values: Values) -> None:
+        if values.field.kind not in _NOTHING:
+            self._add(values)
+
+    @abstractmethod
+    def _add(self, values: Values) -> None: ...
+
+    @abstractmethod
+    def finish(self) -> pa.Array: ...
+
+
+class ObjectColumn(Column):
+    """Values of any type, one by one."""
+
+    def __init__(self, count: int, convert: Converter, kind: pa.DataType) -> None:
+        super().__init__(count, convert)
+        self._kind = kind
+        self._values: list[Any] = [None] * count
+
+    def _add(self, values: Values) -> None:
+        field = values.field
+        if field.kind == rawbson.ARRAY and (field.ends - field.starts == len(rawbson.EMPTY)).all():
+            found: Sequence[Any] = [[]] * len(values.rows)
+        else:
+            found = values.converted(self._convert)
+        for row, value in zip(values.rows.tolist(), found, strict=True):
+            self._values[row] = value
+
+    def finish(self) -> pa.Array:
+        return pa.array(self._values, self._kind)
+
+
+class NumberColumn(Column):
+    """Integers and times."""
+
+    def __init__(self, count: int, convert: Converter, data_type: DataType, kind: pa.DataType) -> None:
+        super().__init__(count, convert)
+        self._kind = kind
+        self._is_time = isinstance(data_type, TimestampType)
+        self._is_long = isinstance(data_type, LongType)
+        self._values = np.zeros(count, np.int64)
+        self._is_null = np.ones(count, np.bool_)
+
+    def _add(self, values: Values) -> None:
+        found = self._numbers(values)
+        self._is_null[values.rows] = False
+        if found is None:
+            one_by_one = values.converted(self._convert)
+            self._is_null[values.rows] = [value is None for value in one_by_one]
+            found = np.array([value or 0 for value in one_by_one], np.int64)
+        self._values[values.rows] = found
+
+    def _numbers(self, values: Values) -> npt.NDArray[np.int64] | None:
+        kind = values.field.kind
+        if kind not in _INTEGERS or not (self._is_long or self._is_time or kind == rawbson.INT32):
+            return None
+        found: npt.NDArray[np.int64] = items(values.source.data, _INTEGERS[kind])[values.field.starts]
+        if not self._is_time:
+            return found.astype(np.int64)
+        if kind != rawbson.DATE or ((found < FIRST_DATE) | (found > LAST_DATE)).any():
+            return None
+        return found * MICROSECONDS
+
+    def finish(self) -> pa.Array:
+        mask = self._is_null if self._is_null.any() else None
+        return pa.array(self._values, pa.int64(), mask=mask).cast(self._kind)
+
+
+class BytesColumn(Column):
+    """Text or binary data."""
+
+    def __init__(self, count: int, convert: Converter, kind: pa.DataType) -> None:
+        super().__init__(count, convert)
+        self._kind = kind
+        self._is_text = pa.types.is_string(kind)
+        self._groups: list[Group] = []
+
+    def _add(self, values: Values) -> None:
+        source, field = values.source, values.field
+        if self._is_text and field.kind == rawbson.STRING:
+            self._put(values.rows, [Slices(source.data, field.starts + 4, field.ends - field.starts - 5)])
+        elif self._is_text and field.kind == rawbson.DOCUMENT:
+            found, odd = groups_of(source.data, field.starts, field.ends, in_depth=True)
+            written, apart = written_groups(found, lambda group: [write_json(source.data, group)])
+            for places, (pieces,) in written:
+                self._put(values.rows[places], pieces)
+            for rows in (odd, *apart):
+                self._add_one_by_one(_chosen(values, rows))
+        elif not self._is_text and field.kind == rawbson.DOCUMENT:
+            self._put(values.rows, [Slices(source.data, field.starts, field.ends - field.starts)])
+        else:
+            self._add_one_by_one(values)
+
+    def _add_one_by_one(self, values: Values) -> None:
+        found = values.converted(self._convert)
+        there = [place for place, value in enumerate(found) if value is not None]
+        encoded = [found[place].encode() if self._is_text else found[place] for place in there]
+        self._put(values.rows[there], [slices_of(encoded)])
+
+    def _put(self, rows: Positions, pieces: Sequence[Piece]) -> None:
+        if len(rows):
+            self._groups.append(Group(rows, pieces))
+
+    def finish(self) -> pa.Array:
+        column = spliced(self.count, self._groups, self._kind)
+        if self._is_text:
+            try:
+                column.validate(full=True)
+            except pa.ArrowInvalid:
+                raise UnevenError from None  # text that is not UTF-8
+        return column
+
+
+class VariantColumn(Column):
+    """Documents as VARIANT."""
+
+    def __init__(self, count: int, convert: Converter, kind: pa.StructType) -> None:
+        super().__init__(count, convert)
+        self._kind = kind
+        self._groups: tuple[list[Group], list[Group]] = [], []
+
+    def _add(self, values: Values) -> None:
+        source, field = values.source, values.field
+        if field.kind != rawbson.DOCUMENT:
+            self._add_one_by_one(values)
+            return
+        found, odd = groups_of(source.data, field.starts, field.ends, in_depth=True)
+        written, apart = written_groups(found, lambda group: write_variants(source.data, group))
+        for places, columns in written:
+            for groups, pieces in zip(self._groups, columns, strict=True):
+                groups.append(Group(values.rows[places], pieces))
+        for rows in (odd, *apart):
+            self._add_one_by_one(_chosen(values, rows))
+
+    def _add_one_by_one(self, values: Values) -> None:
+        if len(values.rows):
+            found = values.converted(self._convert)
+            for groups, name in zip(self._groups, ("value", "metadata"), strict=True):
+                groups.append(Group(values.rows, [slices_of([value[name] for value in found])]))
+
+    def finish(self) -> pa.Array:
+        is_null = np.ones(self.count, np.bool_)
+        for group in self._groups[0]:
+            is_null[group.rows] = False
+        # Spark's fields of a VARIANT are not null, also where the VARIANT is.
+        empty = Group(np.flatnonzero(is_null), [])
+        parts = [spliced(self.count, [*groups, empty], pa.binary()) for groups in self._groups]
+        return pa.StructArray.from_arrays(parts, fields=list(self._kind), mask=pa.array(is_null))
+
+
+class StructColumn(Column):
+    """Documents with known fields."""
+
+    def __init__(
+        self, count: int, convert: Converter, kind: pa.StructType, fields: dict[bytes, Column]
+    ) -> None:
+        super().__init__(count, convert)
+        self._kind = kind
+        self._fields = fields
+        self._is_null = np.ones(count, np.bool_)
+
+    def _add(self, values: Values) -> None:
+        if values.field.kind != rawbson.DOCUMENT:
+            raise UnevenError
+        self._is_null[values.rows] = False
+        add_fields(values.source, values.rows, values.field.starts, values.field.ends, self._fields.get)
+
+    def finish(self) -> pa.Array:
+        parts = [column.finish() for column in self._fields.values()]
+        return pa.StructArray.from_arrays(parts, fields=list(self._kind), mask=pa.array(self._is_null))
+
+
+def add_fields(
+    source: Source,
+    rows: Positions,
+    starts: Positions,
+    ends: Positions,
+    column_of: Callable[[bytes], Column | None],
+) -> None:
+    """Add the fields of documents to the columns of their names."""
+    groups, odd = groups_of(source.data, starts, ends)
+    if len(odd):
+        raise UnevenError
+    for group in groups:
+        if len({field.name for field in group.fields}) < len(group.fields):
+            raise UnevenError
+        for field in group.fields:
+            column = column_of(field.name)
+            if column is not None:
+                column.add(Values(source, rows[group.rows], field))
+
+
+def _chosen(values: Values, rows: Positions) -> Values:
+    field = values.field
+    chosen = FieldRun(field.kind, field.name, field.starts[rows], field.ends[rows])
+    return Values(values.source, values.rows[rows], chosen)
+
+
+class ColumnPlan:
+    """How a column of one type is built; compiled once for a task."""
+
+    def __init__(self, data_type: DataType, kind: pa.DataType, path: str, conversions: Conversions) -> None:
+        self._data_type = data_type
+        self._kind = kind
+        self._convert = conversions.compile(data_type, path)
+        self._fields: dict[bytes, ColumnPlan] = {}
+        if isinstance(data_type, StructType):
+            self._fields = {
+                field.name.encode(): ColumnPlan(
+                    field.dataType, kind.field(field.name).type, f"{path}.{field.name}", conversions
+                )
+                for field in data_type.fields
+            }
+
+    def column(self, count: int) -> Column:
+        """Return an empty one."""
+        data_type, kind, convert = self._data_type, self._kind, self._convert
+        if isinstance(data_type, VariantType):
+            return VariantColumn(count, convert, kind)
+        if isinstance(data_type, StringType | BinaryType):
+            return BytesColumn(count, convert, kind)
+        if isinstance(data_type, LongType | IntegerType | TimestampType):
+            return NumberColumn(count, convert, data_type, kind)
+        if isinstance(data_type, StructType):
+            fields = {name: plan.column(count) for name, plan in self._fields.items()}
+            return StructColumn(count, convert, kind, fields)
+        return ObjectColumn(count, convert, kind)
