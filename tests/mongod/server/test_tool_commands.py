@@ -132,6 +132,13 @@ def test_a_capped_copy(items: Collection[Document]) -> None:
         assert code_of(database, {"cloneCollectionAsCapped": "items", "toCollection": name, "size": 60}) == 73
 
 
+def test_a_capped_copy_may_have_the_name_of_any_database(items: Collection[Document]) -> None:
+    database = items.database
+    database.command("collMod", "items", validator={"_id": {"$gte": 0}})
+    database.command("cloneCollectionAsCapped", "items", toCollection="local", size=4096)
+    assert database["local"].options()["validator"] == {"_id": {"$gte": 0}}
+
+
 def test_commands_of_driver_tests(client: MongoClient[Document]) -> None:
     admin = client.admin
     assert len(admin.command("getnonce")["nonce"]) == 16
