@@ -62,7 +62,7 @@ def test_filters_reach_the_source(spark: SparkSession, oplog: Path, history: Pat
             (f"wallTime >= TIMESTAMP '{moment}Z'", [row for row in rows if row.wallTime >= since.wallTime]),
             ("operationType IN ('delete', 'drop')", [row for row in rows if row[1] == "delete"]),
             ("ns.db = 'shop' AND ns.coll = 'orders' AND operationType = 'update'",
-             [row for row in rows if row[1] == "update"]),
+             [row for row in rows if row[1] == "update" and row.ns.coll == "orders"]),
             ("ns.coll = 'others'", []),
         ):  # fmt: skip
             chosen = frame.where(condition)

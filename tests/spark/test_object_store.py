@@ -7,7 +7,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tailrace.lake.storage.log_store import open_store
-from tailrace.lake.table import HistoryTable
 from tailrace.pipeline.history.settings import PipelineSettings
 from tailrace.sources.archives.files import FilesSource
 from tailrace.spark.dataframes import change_stream
@@ -25,8 +24,10 @@ def place(objects: ObjectStoreServer, tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def data_files(place: str | Path) -> dict[str, bytes]:
+    """The files that batches wrote, not those that the upkeep may have merged them to meanwhile."""
     store = open_store(place)
-    return {file.name: store.read(file.name) for file in store.list() if file.name.endswith(".parquet")}
+    names = [file.name for file in store.list() if file.name.endswith(".parquet")]
+    return {name: store.read(name) for name in names if not name.startswith("merged-")}
 
 
 def test_a_history_has_the_same_bytes_as_in_a_folder(
@@ -42,13 +43,14 @@ def test_a_history_has_the_same_bytes_as_in_a_folder(
     local = build_all(spark, source, tmp_path / "history", max_entries=1000, small_entries=400)
     remote = build_all(spark, source, place, max_entries=1000, small_entries=400)
     assert (remote.rows, remote.through) == (local.rows, local.through)
-    assert data_files(place) == data_files(tmp_path / "history")
-    assert len(remote.files) > 2
+    written = data_files(place)
+    assert written == data_files(tmp_path / "history")
+    assert len(written) > 2
     # A second run, and one on another machine, find that all is done.
     settings = PipelineSettings(place, interval=None)
     assert settings.checkpoint.is_relative_to(tmp_path / "cache")
     again = HistoryJob(source, settings).run(spark)
-    assert (again.rows, HistoryTable.open(place).version) == (0, remote.version)
+    assert (again.rows, data_files(place)) == (0, written)
     # Streams of Spark read it, and plans show no secret.
     frame = change_stream(spark, place, "shop")
     assert frame.count() == change_stream(spark, tmp_path / "history", "shop").count() > 1000

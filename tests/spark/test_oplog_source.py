@@ -71,7 +71,7 @@ def test_batch_queries(session: "SparkSession", oplogs: dict[str, list[bytes]], 
     row = load(startingTimestamp=str((first >> 32) * 1000)).where("op = 'i'").first()
     assert row is not None
     assert (row.shard, row.ns, row.term, row.op) == ("a", "shop.orders", 1, "i")
-    assert row.ui == "00010203-0405-0607-0809-0a0b0c0d0e0f"
+    assert row.ui == "00000000-0000-0000-0001-020304050607"
     assert row.seconds << 32 | row.increment == row.cluster_time
 
 
