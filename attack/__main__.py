@@ -22,7 +22,7 @@ from tempfile import TemporaryDirectory
 from attack import expensive, fuzz, network, soak
 from attack.ending import run_and_end
 from attack.good_client import GoodClient, Waits
-from attack.servers import Server, real_mongod, tailrace
+from attack.servers import Server, alone, real_mongod, tailrace
 from bench.figures import percentile
 
 PARTS = ("network", "expensive", "fuzz")
@@ -135,7 +135,10 @@ class Attacks:
             return
         if self.held is not None:
             os.truncate(self.held, 0)
-        rows = [measured(run, server) for server in self.servers]
+        rows = []
+        for server in self.servers:
+            with alone(server, self.servers):
+                rows.append(measured(run, server))
         self.report.row(name, rows[0], rows[1] if len(rows) > 1 else None)
         if self.held is not None:
             gaps = [line.split("\t") for line in self.held.read_text().splitlines()]

@@ -7,6 +7,7 @@ nearly everything without it; only cycles wait for it, and few objects are in on
 
 import asyncio
 import gc
+import sys
 from time import monotonic
 from typing import Final
 
@@ -21,8 +22,12 @@ _SOME: Final = 500
 """New objects that make a collection worthwhile."""
 _MANY: Final = 30_000
 """New objects that take so long to look at that others would notice; most will be freed without that."""
+_MANY_BLOCKS: Final = 300_000
+"""Blocks of memory, since the beginning, above which looking at all objects takes that long."""
 _PATIENCE: Final = 60.0
-"""Seconds after which garbage is collected although somebody computes, or there is little or much."""
+"""Seconds after which garbage is collected although somebody computes, or there is little."""
+_LONG_PATIENCE: Final = 600.0
+"""The same for much, which takes long: only cycles are freed by it, and few commands leave any."""
 _SHARE: Final = 0.001
 """The share of the time that may be spent with looking at all objects, not only at new ones."""
 
@@ -58,16 +63,29 @@ class _Collector:
 
     def __init__(self) -> None:
         self._turns = turns_of(asyncio.get_running_loop())
-        self._last = self._next_complete = monotonic()
+        self._last = self._next_complete = self._last_complete = monotonic()
+        self._blocks_at_first = sys.getallocatedblocks()
 
     def collect_if_it_is_time(self) -> None:
         now = monotonic()
         is_wanted = self._turns.is_wanted
-        is_urgent = not is_wanted and _SOME <= gc.get_count()[0] <= _MANY
-        if now - self._last < (_BETWEEN_COLLECTIONS if is_urgent else _PATIENCE):
+        if now - self._last < self._pause(is_wanted=is_wanted):
             return
-        is_complete = now >= self._next_complete and not is_wanted
+        is_complete = now >= self._next_complete and not is_wanted and self._is_quick(now)
         gc.collect(2 if is_complete else 1)
         self._last = monotonic()
         if is_complete:
+            self._last_complete = self._last
             self._next_complete = self._last + (self._last - now) / _SHARE
+
+    def _pause(self, *, is_wanted: bool) -> float:
+        """The least time between two collections."""
+        new = gc.get_count()[0]
+        if new > _MANY:
+            return _LONG_PATIENCE
+        return _PATIENCE if is_wanted or new < _SOME else _BETWEEN_COLLECTIONS
+
+    def _is_quick(self, now: float) -> bool:
+        """Whether there are few objects, or looking at all of them has waited for long."""
+        blocks = sys.getallocatedblocks() - self._blocks_at_first
+        return blocks <= _MANY_BLOCKS or now - self._last_complete >= _LONG_PATIENCE
