@@ -20,7 +20,7 @@ from tailrace.mongod.server.emulation.fail_points import CUT_OFF
 from tailrace.mongod.server.net.client import Client
 from tailrace.mongod.server.net.message_budget import DECODED
 from tailrace.mongod.server.net.subjects import peer_subject
-from tailrace.mongod.server.net.turns import paced
+from tailrace.mongod.server.net.turns import paced, turns_of
 from tailrace.mongod.wire import NEED_DATA, Connection, Request
 from tailrace.mongod.wire.compression import OFFERED
 from tailrace.mongod.wire.endpoint import Announced, body_size
@@ -240,6 +240,8 @@ class ClientConnection(asyncio.BufferedProtocol):
     async def _opened(self) -> Request | None:
         """The request in a large message; None if the connection is closed."""
         try:
+            # Several large messages may be complete at the same time.
+            turns_of(asyncio.get_running_loop()).give_way()
             header, payload = self._wire.take_frame()
             tick()  # it was copied
             compressor: Compressor | None = None

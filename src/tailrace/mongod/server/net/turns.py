@@ -149,6 +149,11 @@ class Turns:
             return
         self._current.leave((_PAUSES, None))
 
+    def give_way(self) -> None:
+        """Wait for a turn, before a step that takes some ten milliseconds and cannot be interrupted."""
+        if self._current is not None:
+            self._current.leave((_PAUSES, None))
+
     def aside(self, work: Callable[[], T]) -> T:
         if self._current is None:
             return work()
