@@ -53,12 +53,13 @@ INT64_LE: Final = Struct("<q")
 UINT64_LE: Final = Struct("<Q")
 _read_int32 = INT32_LE.unpack_from
 
-# Value sizes of types with a fixed size; `value_end` has the others.
-_FIXED_SIZE: Final[dict[int, int]] = {
+FIXED_SIZE: Final[dict[int, int]] = {
     DOUBLE: 8, UNDEFINED: 0, OBJECT_ID: 12, BOOL: 1, DATE: 8, NULL: 0, INT32: 4, TIMESTAMP: 8, INT64: 8,
     DECIMAL128: 16, MAX_KEY: 0, MIN_KEY: 0,
 }  # fmt: skip
-_LENGTH_PREFIXED: Final = frozenset({STRING, CODE, SYMBOL})
+"""Value sizes of types with a fixed size; `value_end` has the others."""
+LENGTH_PREFIXED: Final = frozenset({STRING, CODE, SYMBOL})
+"""Types whose values are a length and a text of that length, with a NUL at its end."""
 _NESTING: Final = (DOCUMENT, ARRAY, CODE_WITH_SCOPE)
 _SELF_SIZED: Final = frozenset(_NESTING)
 _LONG: Final = 1 << 16
@@ -74,11 +75,11 @@ def most_levels(raw: bytes) -> int:
 
 def value_end(raw: bytes, kind: int, start: int) -> int:
     """The end of the value of type ``kind`` that begins at ``start``."""
-    size = _FIXED_SIZE.get(kind)
+    size = FIXED_SIZE.get(kind)
     if size is not None:
         return start + size
     try:
-        if kind in _LENGTH_PREFIXED:
+        if kind in LENGTH_PREFIXED:
             length: int = _read_int32(raw, start)[0]
             minimum, end = 1, start + 4 + length
         elif kind in _SELF_SIZED:
@@ -128,7 +129,7 @@ def elements(raw: bytes, start: int = 0) -> Iterator[Element]:
         raise BsonError(f"the document at byte {start} has a wrong length or no final NUL")
     index = raw.index
     position = start + 4
-    fixed = _FIXED_SIZE
+    fixed = FIXED_SIZE
     while position < end:
         kind = raw[position]
         try:
@@ -160,7 +161,7 @@ def prefixed(raw: bytes, start: int, prefix: bytes) -> list[bytes]:
             value = raw.index(0, position + 1, end) + 1
         except ValueError:
             raise BsonError(f"a field name at byte {position + 1} has no end") from None
-        size = _FIXED_SIZE.get(kind)
+        size = FIXED_SIZE.get(kind)
         stop = value + size if size is not None else value_end(raw, kind, value)
         if stop > end:
             raise BsonError(f"a value that starts at byte {value} runs past the end of its document")

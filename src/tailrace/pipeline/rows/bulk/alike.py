@@ -25,13 +25,7 @@ _FEW_ROWS: Final = 8
 """Fewer documents are read in depth sooner one by one than together"""
 _MOST_LEVELS: Final = 64
 _MOST_FIELDS: Final = 255
-_SIZES: Final = {
-    rawbson.DOUBLE: 8, rawbson.UNDEFINED: 0, rawbson.OBJECT_ID: 12, rawbson.BOOL: 1, rawbson.DATE: 8,
-    rawbson.NULL: 0, rawbson.INT32: 4, rawbson.TIMESTAMP: 8, rawbson.INT64: 8, rawbson.DECIMAL128: 16,
-    rawbson.MIN_KEY: 0, rawbson.MAX_KEY: 0,
-}  # fmt: skip
 _NESTED: Final = frozenset({rawbson.DOCUMENT, rawbson.ARRAY})
-_TEXTS: Final = frozenset({rawbson.STRING, rawbson.CODE, rawbson.SYMBOL})
 
 
 class UnevenError(Exception):
@@ -177,12 +171,12 @@ def _head(data: Bytes, place: int, stop: int) -> bytes:
 
 def _ends(data: Bytes, kind: int, starts: Positions, stops: Positions) -> Positions | None:
     """Where values end; None for types that are left to others."""
-    size = _SIZES.get(kind)
+    size = rawbson.FIXED_SIZE.get(kind)
     if size is not None:
         ends = starts + size
         _check(ends <= stops)
         return ends
-    if kind not in _TEXTS and kind not in _NESTED and kind != rawbson.BINARY:
+    if kind not in rawbson.LENGTH_PREFIXED and kind not in _NESTED and kind != rawbson.BINARY:
         return None
     _check(starts + 4 <= stops)
     sizes = items(data, "<i4")[starts].astype(np.int64)
