@@ -28,16 +28,12 @@ _LONG = (
     "tests/laws/test_spark_engine.py",
 )
 """Tests that mostly wait. They start first, so that they wait while the other tests run."""
-_KILLING = ("tests/laws/test_spark_once.py", "tests/laws/test_spark_sharded_once.py")
-"""Tests that kill processes of the shared Spark session. They run last: no other test meets a dead one."""
-
-
 _STARTS_JAVA = ("spark", "java")
 """The fixtures of tests that start a JVM."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: item.nodeid.startswith(_KILLING) - item.nodeid.startswith(_LONG))
+    items.sort(key=lambda item: not item.nodeid.startswith(_LONG))
     for item in items:
         if any(name in _STARTS_JAVA for name in getattr(item, "fixturenames", ())):
             item.add_marker("jvm")

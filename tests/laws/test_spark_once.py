@@ -13,10 +13,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
-from tailrace.sources.deployments.deployment import DeploymentSource
-from tests.laws.killed_pipelines import driving, job_under_kills, kill_drivers
+from tests.laws.killed_pipelines import driving, kill_drivers, pipeline_under_kills
 from tests.laws.law_seeds import BASE_SEED
 from tests.mongod.server.served import ServedProcess, served
 from tests.spark.pipeline_runs import SECONDS, events_of, holds, newest_time, streamed
@@ -31,28 +29,26 @@ def compare(process: ServedProcess, history: Path) -> None:
     assert events_of(history) == expected
 
 
-def kill_workers_and_server(spark: SparkSession, seed: int, rounds: int, folder: Path) -> None:
-    history = folder / "history"
+def kill_workers_and_server(seed: int, rounds: int, folder: Path) -> None:
     with (
         served(folder, "--log-level", "error") as process,
-        DeploymentSource(process.uri) as source,
-        job_under_kills(spark, source, process, history, seed=seed, rounds=rounds, of_workers=0.85),
+        pipeline_under_kills(process, process.uri, folder, seed=seed, rounds=rounds, of_workers=0.85),
     ):
-        compare(process, history)
+        compare(process, folder / "history")
 
 
 def kill_drivers_or_jvms(seed: int, rounds: int, folder: Path) -> None:
     """Kill the driver, its JVM, or both, and restart the pipeline on the same history."""
     with served(folder, "--log-level", "error") as process:
         kill_drivers(process, folder, seed=seed, rounds=rounds, first=subprocess.Popen.kill)
-        with driving(process, folder) as driver:
+        with driving(process.uri, folder) as driver:
             compare(process, folder / "history")
             driver.send_signal(signal.SIGTERM)
             assert driver.wait(SECONDS) == 0
 
 
-def test_workers_and_server_are_killed(spark: SparkSession, tmp_path: Path) -> None:
-    kill_workers_and_server(spark, BASE_SEED, 10, tmp_path)
+def test_workers_and_server_are_killed(java: None, tmp_path: Path) -> None:
+    kill_workers_and_server(BASE_SEED, 10, tmp_path)
 
 
 @pytest.mark.slow
@@ -62,8 +58,8 @@ def test_a_driver_is_killed(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(BASE_SEED + 1, BASE_SEED + 4))
-def test_workers_and_server_are_killed_often(spark: SparkSession, seed: int, tmp_path: Path) -> None:
-    kill_workers_and_server(spark, seed, 150, tmp_path)
+def test_workers_and_server_are_killed_often(java: None, seed: int, tmp_path: Path) -> None:
+    kill_workers_and_server(seed, 150, tmp_path)
 
 
 @pytest.mark.slow

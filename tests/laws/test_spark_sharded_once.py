@@ -10,9 +10,8 @@ import pytest
 from bson import Timestamp
 from pyspark.sql import SparkSession
 
-from tailrace.sources.deployments.deployment import DeploymentSource
 from tailrace.spark import change_stream
-from tests.laws.killed_pipelines import Driver, driving, job_under_kills, kill_drivers
+from tests.laws.killed_pipelines import Driver, driving, kill_drivers, pipeline_under_kills
 from tests.laws.law_seeds import BASE_SEED
 from tests.laws.wire_streams import WireStream
 from tests.mongod.server.served import ServedProcess, served
@@ -36,9 +35,9 @@ def kill_on_a_cluster(spark: SparkSession, seed: int, rounds: int, folder: Path)
     history = folder / "history"
     with served(folder, "--shards", "3", "--log-level", "error") as process:
         start = shard_all(process)
+        uri = f"{process.uri}?{SHORT_TIMEOUT}"
         with (
-            DeploymentSource(f"{process.uri}?{SHORT_TIMEOUT}") as source,
-            job_under_kills(spark, source, process, history, seed=seed, rounds=rounds, of_workers=0.7),
+            pipeline_under_kills(process, uri, folder, seed=seed, rounds=rounds, of_workers=0.7),
             process.client() as client,
         ):
             end = newest_time(client)
@@ -69,7 +68,7 @@ def kill_drivers_of_a_cluster(spark: SparkSession, seed: int, rounds: int, folde
             process.start()
 
         kill_drivers(process, folder, seed=seed, rounds=rounds, first=kill_cluster)
-        with driving(process, folder), process.client() as client:
+        with driving(process.uri, folder), process.client() as client:
             end = newest_time(client)
             assert holds(history, end)
         compare(spark, process, history, start, end)
