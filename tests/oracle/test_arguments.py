@@ -21,7 +21,7 @@ SEVERAL_SHARE: Final = 0.85
 """Of several faults the server may find another one first."""
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def comparison(own_twins: Twins) -> Comparison:
     return Comparison(own_twins)
 

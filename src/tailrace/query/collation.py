@@ -84,20 +84,14 @@ class Collation:
     @staticmethod
     def parse(spec: Mapping[str, Any]) -> "Collation | None":
         """Return the collation that a document describes; None for the simple collation."""
-        if not isinstance(spec, Mapping):
-            raise CommandError(ErrorCode.TypeMismatch, "a collation must be an object")
-        for name, value in spec.items():
-            _check_field(name, value)
-        repeated = repeated_field(spec)
-        if repeated is not None:
-            raise CommandError(ErrorCode.IDLDuplicateField, f"collation.{repeated} is a duplicate field")
-        spec = {name: value for name, value in spec.items() if _is_given(value)}
-        if "locale" not in spec:
-            raise CommandError(ErrorCode.IDLFailedToParse, "collation.locale is missing but a required field")
+        spec = Collation.fields(spec)
         locale = spec["locale"]
         if locale == "simple":  # the other fields are checked, but have no effect
             return None
         _check_locale(locale)
+        if spec.get("version", VERSION) != VERSION:
+            message = f"collation.version {spec['version']!r} is not the version {VERSION!r} in use"
+            raise CommandError(ErrorCode.IncompatibleCollationVersion, message)
         given = {_FIELD_NAMES[name]: value for name, value in spec.items()}
         if "strength" in given:
             given["strength"] = _strength(given["strength"])
@@ -105,6 +99,21 @@ class Collation:
         collation = Collation(**{**defaults, **given})
         collation._check_combination(defaults)
         return collation
+
+    @staticmethod
+    def fields(spec: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the given fields of a description, each of which is valid by itself."""
+        if not isinstance(spec, Mapping):
+            raise CommandError(ErrorCode.TypeMismatch, "a collation must be an object")
+        for name, value in spec.items():
+            _check_field(name, value)
+        repeated = repeated_field(spec)
+        if repeated is not None:
+            raise CommandError(ErrorCode.IDLDuplicateField, f"collation.{repeated} is a duplicate field")
+        given = {name: value for name, value in spec.items() if _is_given(value)}
+        if "locale" not in given:
+            raise CommandError(ErrorCode.IDLFailedToParse, "collation.locale is missing but a required field")
+        return given
 
     def _check_combination(self, defaults: Mapping[str, Any]) -> None:
         """Refuse options that have no effect with the strength, unless they are the locale's defaults."""
@@ -154,9 +163,6 @@ def _check_field(name: str, value: Any) -> None:
         raise CommandError(ErrorCode.TypeMismatch, f"collation.{name} must be a string")
     elif name in _CHOICES and value not in _CHOICES[name]:
         raise CommandError(ErrorCode.BadValue, f"collation.{name} must be one of {', '.join(_CHOICES[name])}")
-    elif name == "version" and value != VERSION:
-        message = f"collation.version {value!r} is not the version {VERSION!r} in use"
-        raise CommandError(ErrorCode.IncompatibleCollationVersion, message)
 
 
 def _is_given(value: Any) -> bool:

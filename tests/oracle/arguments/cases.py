@@ -146,7 +146,8 @@ class Comparison:
 
     def __init__(self, twins: Twins) -> None:
         self._twins = twins
-        twins.run({"drop": "c"}, DATABASE)
+        for database in (DATABASE, "arguments2"):  # other cases may have left something there
+            twins.run({"dropDatabase": 1}, database)
         self._began = twins.operation_time()
         twins.run({"insert": "c", "documents": DOCUMENTS}, DATABASE)
 

@@ -129,6 +129,23 @@ CREATE_TYPES: Final[list[Any]] = [
         *("flags", "writeConcern", "comment", "foo"),
         after=({"drop": "fresh"},),
     ),
+    *(  # some of these create `system.views`, some do not
+        ({"create": "v", "viewOn": "c", "collation": collation}, f"ddl_collation_{number}")
+        for number, collation in enumerate(
+            (
+                {},
+                {"locale": 1},
+                {"locale": "zz"},
+                {"locale": "zz", "version": "7"},
+                {"locale": "en", "version": "7"},
+                {"locale": "simple", "version": "7"},
+                {"locale": "en", "strength": 9},
+                {"locale": "en", "caseFirst": "x"},
+                {"locale": "en", "strength": 1, "backwards": True},
+                {"locale": "en", "x": 1},
+            )
+        )
+    ),
     *with_wrong({"create": "fresh", "capped": True}, "size", after=({"drop": "fresh"},)),
     *with_wrong({"create": "fresh", "capped": True, "size": 999}, "max", after=({"drop": "fresh"},)),
 ]

@@ -42,6 +42,7 @@ from tailrace.mongod.store.ddl.collection_options import (
 from tailrace.mongod.store.ddl.create import create_collection
 from tailrace.mongod.store.ddl.views import create_view
 from tailrace.mongod.store.write_unit import WriteUnit
+from tailrace.query.collation import Collation
 
 _NOT_WITH_VIEW: Final = frozenset({"idIndex", "timeseries", "clusteredIndex", "changeStreamPreAndPostImages"})
 _CLUSTERED_TYPES: Final = "[bool, long, int, decimal, double, object]"
@@ -57,6 +58,8 @@ async def run(context: MemberContext) -> dict[str, Any]:
     arguments.integer("flags", None)
     arguments.finish()
     check_validation_modes(options)
+    if options["collation"] is not None:
+        Collation.fields(options["collation"])
     if arguments.has("temp"):
         raise CommandError(ErrorCode.InvalidOptions, "the 'temp' field is an invalid option")
     if view_on is None:
