@@ -49,29 +49,29 @@ class Compressor:
     name: str
     id: int
     pack: Callable[[memoryview], bytes]
-    unpack: Callable[[bytes, int], bytes]
+    unpack: Callable[[bytes | memoryview, int], bytes]
 
 
-def _unpack_snappy(packed: bytes, size: int) -> bytes:
+def _unpack_snappy(packed: bytes | memoryview, size: int) -> bytes:
     # The compressed bytes begin with the size; snappy allocates that much before it reads further.
     if size > len(packed) * _BEST_SNAPPY_RATIO or cramjam.snappy.decompress_raw_len(packed) != size:
         raise WireError(f"{len(packed)} bytes of snappy do not hold {size} bytes")
     return bytes(cramjam.snappy.decompress_raw(packed))
 
 
-def _unpack_zlib(packed: bytes, size: int) -> bytes:
+def _unpack_zlib(packed: bytes | memoryview, size: int) -> bytes:
     return _unpack_in_blocks(zlib.decompressobj(), packed, size)
 
 
-def _unpack_zstd(packed: bytes, size: int) -> bytes:
+def _unpack_zstd(packed: bytes | memoryview, size: int) -> bytes:
     return _unpack_in_blocks(zstd.ZstdDecompressor(), packed, size)
 
 
-def _unpack_in_blocks(unpacker: Any, packed: bytes, size: int) -> bytes:
+def _unpack_in_blocks(unpacker: Any, packed: bytes | memoryview, size: int) -> bytes:
     """Unpack a block at a time: other threads wait until a block is copied, not until a message is."""
     content = BytesIO()
     for start in range(0, len(packed), _BLOCK):
-        given: bytes | None = packed[start : start + _BLOCK]
+        given: bytes | memoryview | None = packed[start : start + _BLOCK]
         while given is not None:
             if unpacker.eof or content.tell() > size:
                 raise WireError(_WRONG_END)
@@ -90,7 +90,7 @@ def _unpack_in_blocks(unpacker: Any, packed: bytes, size: int) -> bytes:
 COMPRESSORS: Final = {
     compressor.name: compressor
     for compressor in (
-        Compressor("noop", 0, bytes, lambda packed, _: packed),
+        Compressor("noop", 0, bytes, lambda packed, _: bytes(packed)),
         Compressor("snappy", 1, lambda content: bytes(cramjam.snappy.compress_raw(content)), _unpack_snappy),
         Compressor("zlib", 2, zlib.compress, _unpack_zlib),
         Compressor("zstd", 3, zstd.compress, _unpack_zstd),
@@ -134,7 +134,7 @@ def unpacked_size(payload: bytes) -> int:
 
 
 def decompress(
-    header: Header, payload: bytes, accepted: Container[str] = COMPRESSORS
+    header: Header, payload: bytes | memoryview, accepted: Container[str] = COMPRESSORS
 ) -> tuple[Header, bytes, Compressor]:
     """Header and payload of the original message, and its compressor, which must be one of ``accepted``."""
     if len(payload) < _LAYOUT.size:

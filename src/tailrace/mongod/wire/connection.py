@@ -30,7 +30,7 @@ from tailrace.mongod.wire.endpoint import Endpoint
 from tailrace.mongod.wire.header import Header, OpCode, check_size
 from tailrace.mongod.wire.op_reply import OpReply
 from tailrace.mongod.wire.repeated_command import RepeatedCommand
-from tailrace.mongod.wire.request import READERS, Request, error_document, is_removed_operation
+from tailrace.mongod.wire.request import READERS, Request, error_document, is_removed_operation, read_op_msg
 from tailrace.pacing import aside, finished
 
 
@@ -85,8 +85,14 @@ class Connection(Endpoint[Request]):
     def _decode(self, header: Header, payload: bytes, compressor: Compressor | None) -> Request:
         return finished(self.read(header, payload, compressor))
 
-    def read(self, header: Header, payload: bytes, compressor: Compressor | None) -> Steps[Request]:
+    def read(
+        self, header: Header, payload: bytes | memoryview, compressor: Compressor | None
+    ) -> Steps[Request]:
         """The request in a message, which was taken with `take_frame` and is not compressed, in steps."""
+        if isinstance(payload, memoryview):
+            if header.op_code is OpCode.OP_MSG:
+                return (yield from read_op_msg(header, payload, compressor))
+            payload = bytes(payload)
         if header.op_code is OpCode.OP_MSG:
             repeated = self._repeated.read(header, payload, compressor)
             if repeated is not None:

@@ -35,7 +35,7 @@ NEED_DATA: Final = NeedData.NEED_DATA
 """No complete message has arrived; call `receive_data` first."""
 
 
-def body_size(payload: bytes, most: int) -> int:
+def body_size(payload: bytes | memoryview, most: int) -> int:
     """The size of the body, by the beginning of an OP_MSG; ``most`` if it is not the first section."""
     if len(payload) < _BEGINNING or payload[_BODY_KIND]:
         return most
@@ -101,13 +101,15 @@ class Endpoint(ABC, Generic[MessageT]):
         body = body_size(beginning, length) if header.op_code is OpCode.OP_MSG else unpacked
         return Announced(length, unpacked, body, self._buffer.has_frame)
 
-    def take_frame(self) -> tuple[Header, bytes]:
+    def take_frame(self) -> tuple[Header, bytes | memoryview]:
         """Header and payload of the next message, which must be complete; to be opened by the caller."""
-        framed = self._buffer.next_frame()
+        framed = self._buffer.next_large_frame()
         assert framed is not None, "only a complete message can be taken"
         return framed
 
-    def decompressed(self, header: Header, payload: bytes) -> tuple[Header, bytes, Compressor | None]:
+    def decompressed(
+        self, header: Header, payload: bytes | memoryview
+    ) -> tuple[Header, bytes | memoryview, Compressor | None]:
         """A message without its compression; may be called in another thread."""
         if header.op_code is not OpCode.OP_COMPRESSED:
             return header, payload, None
@@ -130,7 +132,9 @@ class Endpoint(ABC, Generic[MessageT]):
             raise
 
     def _open(self, header: Header, payload: bytes) -> MessageT:
-        return self._decode(*self.decompressed(header, payload))
+        if header.op_code is not OpCode.OP_COMPRESSED:
+            return self._decode(header, payload, None)
+        return self._decode(*decompress(header, payload, self._compressors))
 
     @abstractmethod
     def _decode(self, header: Header, payload: bytes, compressor: Compressor | None) -> MessageT:

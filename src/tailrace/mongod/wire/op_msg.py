@@ -40,6 +40,7 @@ _BODY: Final = 0
 _SEQUENCE: Final = 1
 _UINT32: Final = Struct("<I")
 _CHECKSUM_SIZE: Final = 4
+_NAME_PIECE: Final = 256
 _FLAGS_SIZE: Final = 4
 _START: Final = Struct("<iiiiIB")
 """Everything before the body: the header, the flags, the kind of the first section"""
@@ -106,7 +107,7 @@ def decode(header: Header, payload: bytes) -> OpMsg:
     return finished(read_sections(payload, read_flags(header, payload)))
 
 
-def read_flags(header: Header, payload: bytes) -> int:
+def read_flags(header: Header, payload: bytes | memoryview) -> int:
     """The flags; raises `WireError` for unknown ones or a wrong checksum."""
     if len(payload) < _FLAGS_SIZE:
         raise WireError("an OP_MSG ends before its flags")
@@ -119,19 +120,19 @@ def read_flags(header: Header, payload: bytes) -> int:
     return flags
 
 
-def _check_checksum(header: Header, payload: bytes) -> None:
+def _check_checksum(header: Header, payload: bytes | memoryview) -> None:
     start = len(payload) - _CHECKSUM_SIZE
     if start < _FLAGS_SIZE:
         raise WireError("an OP_MSG ends before its checksum")
     given = _UINT32.unpack_from(payload, start)[0]
-    computed = google_crc32c.extend(google_crc32c.value(header.encode()), payload[:start])
+    computed = google_crc32c.extend(google_crc32c.value(header.encode()), bytes(payload[:start]))
     if given != computed:
         reason = f"the checksum of an OP_MSG is {given:08x}, that of its bytes {computed:08x}"
         raise WireError(_named(ErrorCode.ChecksumMismatch, reason))
 
 
-def read_sections(payload: bytes, flags: int) -> Steps[OpMsg]:
-    """Decode the sections, large ones in steps; raises like `decode`."""
+def read_sections(payload: bytes | memoryview, flags: int) -> Steps[OpMsg]:
+    """Decode the sections, large ones in steps; raises like `decode`. Nothing refers to the payload then."""
     end = len(payload) - (_CHECKSUM_SIZE if flags & CHECKSUM_PRESENT else 0)
     body: bytes | None = None
     decoded: dict[str, Any] | None = None
@@ -145,7 +146,7 @@ def read_sections(payload: bytes, flags: int) -> Steps[OpMsg]:
             if body is not None:
                 raise CommandError(40430, "an OP_MSG has more than one body section")
             position = document_end(payload, start, end)
-            body = payload[start:position]
+            body = bytes(payload[start:position])
             if len(body) > LARGE:
                 decoded = yield from large_document(body)
                 is_exact = True
@@ -163,7 +164,9 @@ def read_sections(payload: bytes, flags: int) -> Steps[OpMsg]:
     return OpMsg(body, sequences, flags, decoded, is_exact)
 
 
-def _read_sequence(payload: bytes, start: int, limit: int, sequences: dict[str, list[bytes]]) -> Steps[int]:
+def _read_sequence(
+    payload: bytes | memoryview, start: int, limit: int, sequences: dict[str, list[bytes]]
+) -> Steps[int]:
     """Read the section at ``start`` into ``sequences``; returns its end."""
     if len(sequences) == MAX_SEQUENCES:
         reason = f"an OP_MSG has more than {MAX_SEQUENCES} document sequences"
@@ -172,11 +175,11 @@ def _read_sequence(payload: bytes, start: int, limit: int, sequences: dict[str, 
         raise WireError("a document sequence ends within its size")
     size: int = raw.INT32_LE.unpack_from(payload, start)[0]
     end = start + size
-    name_end = payload.find(b"\0", start + 4, min(end, limit))
+    name_end = _name_end(payload, start + 4, min(end, limit))
     if end > limit or name_end < 0:
         raise WireError(f"a document sequence of {size} bytes does not fit its message or has no name")
     try:
-        name = payload[start + 4 : name_end].decode()
+        name = str(payload[start + 4 : name_end], "utf-8")
     except UnicodeDecodeError:
         raise WireError("the name of a document sequence is not UTF-8") from None
     if name in sequences:
@@ -185,7 +188,7 @@ def _read_sequence(payload: bytes, start: int, limit: int, sequences: dict[str, 
     position = paused_at = name_end + 1
     while position < end:
         document_start, position = position, document_end(payload, position, end)
-        document = payload[document_start:position]
+        document = bytes(payload[document_start:position])
         if len(document) > LARGE:
             yield  # the copy takes some milliseconds
             yield from large_document(document, keep=False)
@@ -196,6 +199,15 @@ def _read_sequence(payload: bytes, start: int, limit: int, sequences: dict[str, 
             paused_at = position
             yield
     return end
+
+
+def _name_end(payload: bytes | memoryview, start: int, limit: int) -> int:
+    """Where the name at ``start`` ends; -1 if it has no end. A memoryview cannot look for it."""
+    for piece in range(start, limit, _NAME_PIECE):
+        place = bytes(payload[piece : min(piece + _NAME_PIECE, limit)]).find(b"\0")
+        if place >= 0:
+            return piece + place
+    return -1
 
 
 def _named(code: ErrorCode, reason: str) -> str:

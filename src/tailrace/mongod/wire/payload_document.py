@@ -26,7 +26,7 @@ _read_length: Final = raw.INT32_LE.unpack_from
 _LEVEL_SIZE: Final = 1 + 1 + 4 + 1
 
 
-def document_end(payload: bytes, start: int, limit: int) -> int:
+def document_end(payload: bytes | memoryview, start: int, limit: int) -> int:
     """The end of the document at ``start``, which must not be after ``limit``."""
     if start + 4 <= limit:
         length: int = _read_length(payload, start)[0]

@@ -61,6 +61,16 @@ class ReceiveBuffer:
         """Whether the next message is complete."""
         return self._header is not None and len(self) >= self._header.length
 
+    def next_large_frame(self) -> tuple[Header, bytes | memoryview] | None:
+        """Like `next_frame`; a payload that was collected is not copied, if nothing came after it."""
+        header = self._header
+        is_last = header is not None and self._start + header.length == len(self._data)
+        if header is None or not is_last or not isinstance(self._data, bytearray):
+            return self.next_frame()
+        payload = memoryview(self._data).toreadonly()[self._start + HEADER_SIZE :]
+        self.clear()
+        return header, payload
+
     def next_frame(self) -> tuple[Header, bytes] | None:
         """The next message as header and payload; None until it is complete."""
         available = len(self._data) - self._start

@@ -79,7 +79,7 @@ class Request:
         return op_msg.OpMsg(self.command, self.sequences).merged()
 
 
-def _read_op_msg(header: Header, payload: bytes, compressor: Compressor | None) -> Steps[Request]:
+def read_op_msg(header: Header, payload: bytes | memoryview, compressor: Compressor | None) -> Steps[Request]:
     flags = op_msg.read_flags(header, payload)
     try:
         message = yield from op_msg.read_sections(payload, flags)
@@ -172,7 +172,7 @@ def _removed(code: OpCode) -> CommandError:
 
 
 READERS: Final[dict[OpCode, Callable[[Header, bytes, Compressor | None], Steps[Request]]]] = {
-    OpCode.OP_MSG: _read_op_msg,
+    OpCode.OP_MSG: read_op_msg,
     OpCode.OP_QUERY: _read_op_query,
     OpCode.OP_GET_MORE: _read_op_get_more,
 }
