@@ -74,3 +74,15 @@ def test_who_makes_more_than_is_held_first_frees_what_nobody_uses() -> None:
     assert item() is not None
     freed_in_pieces([], LARGE)
     assert item() is None
+
+
+@pytest.mark.usefixtures("active")
+def test_values_in_use_do_not_keep_others_from_being_freed_in_pieces() -> None:
+    used = freed_in_pieces([], 20_000_000)
+    value = freed_in_pieces(large_values()[0])
+    item = first_item(value)
+    del value
+    assert item() is not None
+    free_unused()
+    assert item() is None
+    del used

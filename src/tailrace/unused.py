@@ -18,12 +18,14 @@ V = TypeVar("V", bound=list[Any] | dict[Any, Any])
 LARGE: Final = 10_000
 """Elements of what is freed in pieces."""
 _MOST: Final = 8_000_000
-"""Elements of all that is held. A loop can make much quickly: who makes more has to free the rest first."""
+"""New elements after which the unused ones are freed first: a loop can make much quickly."""
 _AT_ONCE: Final = 1000
 
 _held: Final[list[tuple[list[Any] | dict[Any, Any], int]]] = []
 """Values and the sizes that they count with."""
 _counted: Final = [0]
+_limit: Final = [_MOST]
+"""The elements in use when the unused ones were last freed, and `_MOST` more: cursors may use many for long."""
 _is_active: Final = [False]
 _taking: Final = threading.Lock()
 """The writer's thread may free values, too."""
@@ -37,12 +39,10 @@ def freed_in_pieces(value: V, expected: int = 0) -> V:
     size = expected or len(value)
     if size < LARGE or not _is_active[0]:
         return value
-    if _counted[0] + size > _MOST:
+    if _counted[0] + size > _limit[0]:
         free_unused()
-    # What is in use by others cannot be freed: this one is then freed at once.
-    if _counted[0] + size <= _MOST:
-        _counted[0] += size
-        _held.append((value, size))
+    _counted[0] += size
+    _held.append((value, size))
     return value
 
 
@@ -51,7 +51,7 @@ def set_active(active: bool) -> None:
     _is_active[0] = active
     if not active:
         _held.clear()
-        _counted[0] = 0
+        _counted[0], _limit[0] = 0, _MOST
 
 
 def is_any_held() -> bool:
@@ -68,6 +68,7 @@ def free_unused() -> None:
             _empty(value)
         finally:
             _counted[0] -= size
+    _limit[0] = _counted[0] + _MOST
 
 
 def _taken_unused() -> tuple[list[Any] | dict[Any, Any], int] | None:
