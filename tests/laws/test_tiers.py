@@ -106,7 +106,9 @@ class TieredRun:
                 assert again.after(expected[position]).all_events(end) == expected[position + 1 :]
 
 
-@pytest.mark.parametrize("seed", range(BASE_SEED, BASE_SEED + 3))
+@pytest.mark.parametrize(
+    "seed", [BASE_SEED, *(pytest.param(BASE_SEED + more, marks=pytest.mark.slow) for more in (1, 2))]
+)
 def test_resume_from_every_tier(seed: int, tmp_path: Path) -> None:
     """Resume after events of the history and of the oplog; also after a restart, and without a head."""
     rng = random.Random(seed)

@@ -71,7 +71,10 @@ def test_spec_on_a_single_server(driver: str) -> None:
     assert not [outcome for outcome in ran if outcome.status is Status.FAILED]
 
 
-@pytest.mark.parametrize("version", OLDER)
+@pytest.mark.parametrize(
+    "version",
+    [pytest.param(version, marks=[pytest.mark.slow] if version == "4.2.24" else []) for version in OLDER],
+)
 def test_spec_on_older_servers(version: str) -> None:
     """Without PyMongo's stream, which follows the rules for the servers that it supports."""
     outcomes = outcomes_of("tailrace", server_version=version)

@@ -146,7 +146,9 @@ def test_joined_fragments_are_the_event(history: History) -> None:
         assert joined(fragments) == expected
 
 
-@pytest.mark.parametrize(("option", "batch_size"), [("resumeAfter", 1), ("startAfter", None)])
+@pytest.mark.parametrize(
+    ("option", "batch_size"), [("resumeAfter", 1), pytest.param("startAfter", None, marks=pytest.mark.slow)]
+)
 def test_a_stream_resumes_between_fragments(history: History, option: str, batch_size: int | None) -> None:
     stream = stream_of(history)
     events = stream.events()

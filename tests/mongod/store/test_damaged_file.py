@@ -42,7 +42,10 @@ def refusal(folder: Path) -> str:
     return outcome.sentence
 
 
-@pytest.mark.parametrize("size", [0, 100, PAGE, 2 * PAGE, 4 * PAGE, 20 * PAGE])
+@pytest.mark.parametrize(
+    "size",
+    [0, 100, 20 * PAGE, *(pytest.param(size, marks=pytest.mark.slow) for size in (PAGE, 2 * PAGE, 4 * PAGE))],
+)
 def test_a_truncated_file(folder: Path, size: int) -> None:
     with open(folder / "data.mdb", "r+b") as file:
         file.truncate(size)
@@ -55,7 +58,9 @@ def test_a_foreign_file(folder: Path) -> None:
     assert "not a file of LMDB" in refusal(folder)
 
 
-@pytest.mark.parametrize("place", [10, 16, 20, 40, PAGE + 16])
+@pytest.mark.parametrize(
+    "place", [10, PAGE + 16, *(pytest.param(place, marks=pytest.mark.slow) for place in (16, 20, 40))]
+)
 def test_a_damaged_page_of_states(folder: Path, place: int) -> None:
     changed(folder, place, b"\xa5\x5a\xa5")
     assert "damaged" in refusal(folder)
