@@ -25,7 +25,7 @@ _held: Final[list[tuple[list[Any] | dict[Any, Any], int]]] = []
 """Values and the sizes that they count with."""
 _counted: Final = [0]
 _limit: Final = [_MOST]
-"""The elements in use when the unused ones were last freed, and `_MOST` more: cursors may use many for long."""
+"""What was in use when the unused values were last freed, and `_MOST` more: cursors may use much for long."""
 _is_active: Final = [False]
 _taking: Final = threading.Lock()
 """The writer's thread may free values, too."""

@@ -223,13 +223,16 @@ class LogStream:
         try:
             if not (visible.sees(entry) if decision is None else decision):
                 return None
-            events = None if self._is_own(entry) else item.events or self._log.events_of(item)
+            is_batch = holds_operations(entry)
+            # Where bytes show that an operation cannot match, there is no need for an event of each.
+            is_own = self._is_own(entry) or (is_batch and visible.knows_bytes)
+            events = None if is_own else item.events or self._log.events_of(item)
             if events is None:
                 own = self._own_part(item.shard)(Batch([entry.raw]))
                 selected += own.items
                 if own.failure is not None:
                     return Batch(selected, own.failure, own.failed_at)
-            elif holds_operations(entry):
+            elif is_batch:
                 for event in events:
                     if visible.may_show(event):
                         selected.append(event)

@@ -155,6 +155,28 @@ def test_malformed_operations(operation: Any, code: int) -> None:
     assert raised.value.code == code
 
 
+@pytest.mark.parametrize(
+    "match",
+    [
+        {"fullDocument.n": 7},
+        {"documentKey._id": 3},
+        {"fullDocument.text": "seven"},
+        {"operationType": "insert", "documentKey._id": {"$in": [3, 9]}},
+    ],
+)
+def test_filtered_operations_are_those_that_match_with_their_own_tokens(match: dict[str, Any]) -> None:
+    """Most are dropped by their bytes, before they are read."""
+    operations = [inserted(1), inserted(2), inserted(3), {**inserted(4), "op": "d", "o2": None}]
+    operations[2]["o"] |= {"n": 7.0, "text": "seven"}
+    entry = apply_ops(1, operations, **SESSION, **FIRST)
+    assert stream([entry], pipeline=[{"$match": match}]) == stream([entry])[2:3]
+
+
+def test_an_operation_that_must_not_be_there_is_refused_whatever_is_filtered() -> None:
+    entry = apply_ops(1, [inserted(1), inserted(2, op="n")], **SESSION, **FIRST)
+    assert failure_of(entry, pipeline=[{"$match": {"fullDocument.n": 7}}]) == 5543809
+
+
 @pytest.mark.parametrize("wrong", [{"lsid": "text"}, {"txnNumber": 3}, {"prevOpTime": Timestamp(1, 1)}])
 def test_malformed_sessions(wrong: dict[str, Any]) -> None:
     assert failure_of(apply_ops(1, [inserted(1)], **wrong)) == 40532

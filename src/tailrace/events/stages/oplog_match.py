@@ -59,6 +59,17 @@ class EntryFilter:
             op == "n" or self.scope.invalidates(command) or _passes(self._pushed.operation, entry)
         )
 
+    @property
+    def knows_bytes(self) -> bool:
+        """Whether `may_see_inner` can be False."""
+        pushed = self._pushed.inner
+        return pushed is not None and pushed.knows_bytes
+
+    def may_see_inner(self, raw: bytes, op: int) -> bool:
+        """Return whether the bytes of an operation inside a transaction do not exclude an event."""
+        pushed = self._pushed.inner
+        return pushed is None or pushed.may_pass(raw, op)
+
     def sees_inner(self, entry: OplogEntry) -> bool:
         """Return whether an operation inside a transaction may lead to an event of the stream."""
         return self.scope.sees_inner(entry) and _passes(self._pushed.inner, entry)

@@ -25,6 +25,9 @@ CONTAINERS: Final = ("applyOps", COMMIT)
 _APPLIED_SEPARATELY: Final = 1
 _OP: Final = b"\x02op\0"
 """What every operation begins with, unless it was made by hand."""
+_LETTER_OP: Final = _OP + rawbson.INT32_LE.pack(2)
+"""The same for an `op` of one letter, which comes next."""
+_LETTER: Final = 4 + len(_LETTER_OP)
 _ALLOWED_COMMANDS: Final = frozenset({"create", "createIndexes"})
 _SESSION_TYPES: Final = {
     b"lsid": rawbson.DOCUMENT,
@@ -87,14 +90,16 @@ class UnwindTransaction:
         )
         is_transaction = command == "applyOps" and shared.lsid is not None and shared.txn_number is not None
         marks_end = self._marks_end and is_transaction
-        read = self._reader.read_inner
+        read, may_see = self._reader.read_inner, self._visible.may_see_inner
         count = 0
         namespaces: dict[str, None] = {}
         for part in self._chain(entry, command):
             extras = replace(shared, apply_ops_ts=part.ts, operations_before=count)
             for index, inner in enumerate(_inner_operations(part.o)):
-                operation = read(inner, entry, extras, index)
                 count += 1
+                if not marks_end and inner.startswith(_LETTER_OP, 4) and not may_see(inner, inner[_LETTER]):
+                    continue
+                operation = read(inner, entry, extras, index)
                 if operation.head.op == "n":
                     raise CommandError(5543809, "a no-op is inside an applyOps entry")
                 if marks_end:

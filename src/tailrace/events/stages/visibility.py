@@ -20,6 +20,9 @@ class Visibility(Protocol):
     def sees(self, entry: OplogEntry) -> bool:
         """Return whether this entry may lead to events."""
 
+    def may_see_inner(self, raw: bytes, op: int) -> bool:
+        """Return whether the bytes of an operation inside a transaction do not exclude an event."""
+
     def sees_inner(self, entry: OplogEntry) -> bool:
         """Return whether an operation inside a transaction may lead to an event."""
 
@@ -65,6 +68,9 @@ class EveryEntry:
             return entry.o2 is not None and any(
                 name in _NOOPS for _, name, _, _ in rawbson.elements(entry.o2)
             )
+        return True
+
+    def may_see_inner(self, raw: bytes, op: int) -> bool:  # noqa: ARG002 - the rule is that all pass
         return True
 
     def sees_inner(self, entry: OplogEntry) -> bool:  # noqa: ARG002 - the rule is that all pass

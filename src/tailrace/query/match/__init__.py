@@ -53,6 +53,11 @@ class Matcher:
     def __call__(self, document: Document) -> bool:
         return self._matches(document)
 
+    @property
+    def has_needles(self) -> bool:
+        """Whether `may_match` can be False."""
+        return bool(self._needles)
+
     def may_match(self, raw: bytes) -> bool:
         """Whether an undecoded document can match: False only if it certainly does not."""
         for needles in self._needles:

@@ -26,6 +26,8 @@ Facts: TypeAlias = dict[str, Any]
 _EXISTENCE: Final = ({"$exists": True}, {"$exists": False})
 _ID: Final = "o._id"
 _KEY: Final = "o2"
+_DOCUMENT_CHANGES: Final = "iud"
+_VIEWS: Final = b".system.views\0"
 
 
 def partly(conditions: Filter, facts: Facts) -> bool | dict[str, Any]:
@@ -62,6 +64,7 @@ class EntryTest:
 
     def __init__(self, conditions: Filter) -> None:
         self._conditions = conditions
+        self._by_op = {ord(op): _Rest.of(partly(conditions, {"op": op})) for op in _DOCUMENT_CHANGES}
         self._by_head: dict[Head, bool | None] = {}
         self._rests: dict[tuple[str, str, bool, bool], _Rest | bool] = {}
 
@@ -71,6 +74,19 @@ class EntryTest:
             return self._by_head[head]
         found = True if head.holds_views else partly(self._conditions, {"op": head.op, "ns": head.ns})
         return remember(self._by_head, head, found if isinstance(found, bool) else None)
+
+    @property
+    def knows_bytes(self) -> bool:
+        """Whether `may_pass` can be False."""
+        return any(rest is False or (rest is not True and rest.has_needles) for rest in self._by_op.values())
+
+    def may_pass(self, raw: bytes, op: int) -> bool:
+        """Decide by the bytes of an entry with this `op`: False only if it certainly does not pass."""
+        rest = self._by_op.get(op, True)
+        if rest is True or (rest is not False and rest.may_match(raw)):
+            return True
+        # Entries of views become other types of events than they suggest.
+        return _VIEWS in raw
 
     def __call__(self, entry: OplogEntry) -> bool:
         head = entry.head
@@ -91,8 +107,7 @@ class EntryTest:
             facts[_ID] = has_id
         if has_key:  # one that is no document is not read, but exists
             facts[_KEY] = True
-        left = partly(self._conditions, facts)
-        return left if isinstance(left, bool) else _Rest(left)
+        return _Rest.of(partly(self._conditions, facts))
 
 
 class _Rest:
@@ -100,6 +115,12 @@ class _Rest:
 
     def __init__(self, conditions: Filter) -> None:
         self._matches = compile_match(conditions)
+        self.has_needles = self._matches.has_needles
+        self.may_match = self._matches.may_match
+
+    @staticmethod
+    def of(left: bool | dict[str, Any]) -> "_Rest | bool":
+        return left if isinstance(left, bool) else _Rest(left)
 
     def __call__(self, raw: bytes) -> bool:
-        return self._matches.may_match(raw) and self._matches(decode(raw))
+        return self.may_match(raw) and self._matches(decode(raw))
