@@ -78,7 +78,7 @@ def test_who_makes_more_than_is_held_first_frees_what_nobody_uses() -> None:
 
 @pytest.mark.usefixtures("active")
 def test_values_in_use_do_not_keep_others_from_being_freed_in_pieces() -> None:
-    used = freed_in_pieces([], 20_000_000)
+    used: list[Item] = freed_in_pieces([], 20_000_000)
     value = freed_in_pieces(large_values()[0])
     item = first_item(value)
     del value

@@ -190,12 +190,12 @@ def subdocument(raw: bytes, name: bytes) -> bytes | None:
     return None if found is None or found[0] != DOCUMENT else raw[found[2] : found[3]]
 
 
-def subdocuments(raw: bytes, start: int) -> Iterator[bytes | None]:
-    """The documents of the array or document at ``start``; None for an element of another type.
+def subdocument_places(raw: bytes, start: int) -> Iterator[tuple[int, int] | None]:
+    """Where the documents of the array or document at ``start`` are; None for an element of another type.
 
     >>> array = document(element(DOCUMENT, b"0", EMPTY), element(NULL, b"1", b""))
-    >>> list(subdocuments(array, 0)) == [EMPTY, None]
-    True
+    >>> list(subdocument_places(array, 0))
+    [(7, 12), None]
     """
     # `elements` inlined: names are skipped, and batches of operations are long.
     end = document_end(raw, start)
@@ -209,7 +209,7 @@ def subdocuments(raw: bytes, start: int) -> Iterator[bytes | None]:
                 position = value + _read_int32(raw, value)[0]
                 if not value + 5 <= position <= end:
                     raise BsonError(f"the document at byte {value} does not fit into the one around it")
-                yield raw[value:position]
+                yield value, position
             else:
                 position = value_end(raw, kind, value)
                 yield None

@@ -38,9 +38,9 @@ def first_result(raw: RawClient, command: Document) -> bytes:
     assert cursor is not None
     found = rawbson.find(cursor, b"firstBatch")
     assert found is not None
-    (document,) = rawbson.subdocuments(cursor, found[2])
-    assert document is not None
-    return document
+    (place,) = rawbson.subdocument_places(cursor, found[2])
+    assert place is not None
+    return cursor[place[0] : place[1]]
 
 
 @pytest.fixture

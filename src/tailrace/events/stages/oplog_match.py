@@ -65,6 +65,11 @@ class EntryFilter:
         pushed = self._pushed.inner
         return pushed is not None and pushed.knows_bytes
 
+    def places(self, operations: bytes) -> list[int] | None:
+        """Return where an operation must be that leads to an event, as `EntryTest.places`."""
+        pushed = self._pushed.inner
+        return None if pushed is None else pushed.places(operations)
+
     def may_see_inner(self, raw: bytes, op: int) -> bool:
         """Return whether the bytes of an operation inside a transaction do not exclude an event."""
         pushed = self._pushed.inner

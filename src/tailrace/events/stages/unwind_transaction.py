@@ -25,9 +25,9 @@ CONTAINERS: Final = ("applyOps", COMMIT)
 _APPLIED_SEPARATELY: Final = 1
 _OP: Final = b"\x02op\0"
 """What every operation begins with, unless it was made by hand."""
-_LETTER_OP: Final = _OP + rawbson.INT32_LE.pack(2)
-"""The same for an `op` of one letter, which comes next."""
-_LETTER: Final = 4 + len(_LETTER_OP)
+_CHANGES: Final = tuple(_OP + rawbson.framed(op) for op in (b"i", b"u", b"d"))
+"""What a change of a document begins with"""
+_LETTER: Final = 4 + len(_OP) + 4
 _ALLOWED_COMMANDS: Final = frozenset({"create", "createIndexes"})
 _SESSION_TYPES: Final = {
     b"lsid": rawbson.DOCUMENT,
@@ -95,11 +95,22 @@ class UnwindTransaction:
         namespaces: dict[str, None] = {}
         for part in self._chain(entry, command):
             extras = replace(shared, apply_ops_ts=part.ts, operations_before=count)
-            for index, inner in enumerate(_inner_operations(part.o)):
+            o = part.o
+            starts_with = o.startswith
+            found = None if marks_end else self._visible.places(o)
+            places = None if found is None else iter(found)
+            place = 0
+            for index, (start, end) in enumerate(_inner_operations(o)):
                 count += 1
-                if not marks_end and inner.startswith(_LETTER_OP, 4) and not may_see(inner, inner[_LETTER]):
-                    continue
-                operation = read(inner, entry, extras, index)
+                if not marks_end and starts_with(_CHANGES, start + 4):
+                    if places is not None:
+                        while place < start:
+                            place = next(places, len(o))
+                        if place >= end:
+                            continue
+                    if not may_see(o[start:end], o[start + _LETTER]):
+                        continue
+                operation = read(o[start:end], entry, extras, index)
                 if operation.head.op == "n":
                     raise CommandError(5543809, "a no-op is inside an applyOps entry")
                 if marks_end:
@@ -171,18 +182,19 @@ def _check_session(raw: bytes) -> None:
             raise CommandError(40532, f"the field {name.decode()} of a transaction's entry has a wrong type")
 
 
-def _inner_operations(o: bytes) -> Iterator[bytes]:
+def _inner_operations(o: bytes) -> Iterator[tuple[int, int]]:
+    """Where the operations of an `applyOps` are."""
     operations = rawbson.find(o, b"applyOps")
     if operations is None or operations[0] != rawbson.ARRAY:
         raise CommandError(40532, "an applyOps entry has no array of operations")
-    for inner in rawbson.subdocuments(o, operations[2]):
-        if inner is None:
+    for place in rawbson.subdocument_places(o, operations[2]):
+        if place is None:
             raise CommandError(40532, "an operation inside an applyOps entry is not a document")
-        if not inner.startswith(_OP, 4):
-            op = rawbson.find(inner, b"op")
+        if not o.startswith(_OP, place[0] + 4):
+            op = rawbson.find(o[place[0] : place[1]], b"op")
             if op is None or op[0] != rawbson.STRING:
                 raise CommandError(5543808, "an operation inside an applyOps entry has no `op` string")
-        yield inner
+        yield place
 
 
 def _affected_namespace(operation: OplogEntry) -> str:

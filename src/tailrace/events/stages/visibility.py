@@ -20,6 +20,9 @@ class Visibility(Protocol):
     def sees(self, entry: OplogEntry) -> bool:
         """Return whether this entry may lead to events."""
 
+    def places(self, operations: bytes) -> list[int] | None:
+        """Return the places of which each document change has one that leads to an event; None for all."""
+
     def may_see_inner(self, raw: bytes, op: int) -> bool:
         """Return whether the bytes of an operation inside a transaction do not exclude an event."""
 
@@ -69,6 +72,9 @@ class EveryEntry:
                 name in _NOOPS for _, name, _, _ in rawbson.elements(entry.o2)
             )
         return True
+
+    def places(self, operations: bytes) -> list[int] | None:  # noqa: ARG002 - the rule is that all pass
+        return None
 
     def may_see_inner(self, raw: bytes, op: int) -> bool:  # noqa: ARG002 - the rule is that all pass
         return True

@@ -42,25 +42,20 @@ __all__ = ["Matcher", "compile_match"]
 class Matcher:
     """A compiled filter."""
 
-    __slots__ = ("_matches", "_needles", "_node")
+    __slots__ = ("_matches", "_node", "needles")
 
     def __init__(self, node: Node, needles: tuple[Needles, ...] = ()) -> None:
-        """Of each of ``needles``, every matching document contains at least one."""
         self._node = node
         self._matches = node.matches
-        self._needles = needles
+        self.needles = needles
+        """Of each of these, every matching document contains at least one."""
 
     def __call__(self, document: Document) -> bool:
         return self._matches(document)
 
-    @property
-    def has_needles(self) -> bool:
-        """Whether `may_match` can be False."""
-        return bool(self._needles)
-
     def may_match(self, raw: bytes) -> bool:
         """Whether an undecoded document can match: False only if it certainly does not."""
-        for needles in self._needles:
+        for needles in self.needles:
             for needle in needles:
                 if needle in raw:
                     break

@@ -10,7 +10,7 @@ match (`query/match/needles.py`). Only an entry that may match is decoded.
 [True, False, {'$or': [{'o.size': {'$gt': 5}}]}]
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from tailrace.bson import raw as rawbson
@@ -65,6 +65,7 @@ class EntryTest:
     def __init__(self, conditions: Filter) -> None:
         self._conditions = conditions
         self._by_op = {ord(op): _Rest.of(partly(conditions, {"op": op})) for op in _DOCUMENT_CHANGES}
+        self._needles = _needles_of_all(self._by_op.values())
         self._by_head: dict[Head, bool | None] = {}
         self._rests: dict[tuple[str, str, bool, bool], _Rest | bool] = {}
 
@@ -75,10 +76,26 @@ class EntryTest:
         found = True if head.holds_views else partly(self._conditions, {"op": head.op, "ns": head.ns})
         return remember(self._by_head, head, found if isinstance(found, bool) else None)
 
+    def places(self, raw: bytes) -> list[int] | None:
+        """Where in some document changes the bytes are that each one that passes contains, in order.
+
+        None if that is not known.
+        """
+        if self._needles is None:
+            return None
+        places: list[int] = []
+        for needle in self._needles:
+            place = raw.find(needle)
+            while place >= 0:
+                places.append(place)
+                place = raw.find(needle, place + 1)
+        places.sort()
+        return places
+
     @property
     def knows_bytes(self) -> bool:
         """Whether `may_pass` can be False."""
-        return any(rest is False or (rest is not True and rest.has_needles) for rest in self._by_op.values())
+        return any(rest is False or (rest is not True and rest.needles) for rest in self._by_op.values())
 
     def may_pass(self, raw: bytes, op: int) -> bool:
         """Decide by the bytes of an entry with this `op`: False only if it certainly does not pass."""
@@ -115,7 +132,7 @@ class _Rest:
 
     def __init__(self, conditions: Filter) -> None:
         self._matches = compile_match(conditions)
-        self.has_needles = self._matches.has_needles
+        self.needles = self._matches.needles
         self.may_match = self._matches.may_match
 
     @staticmethod
@@ -124,3 +141,14 @@ class _Rest:
 
     def __call__(self, raw: bytes) -> bool:
         return self.may_match(raw) and self._matches(decode(raw))
+
+
+def _needles_of_all(rests: "Iterable[_Rest | bool]") -> frozenset[bytes] | None:
+    """Bytes of which every document change that passes contains one; None if there may be others."""
+    found = {_VIEWS}
+    for rest in rests:
+        if rest is True or (rest is not False and not rest.needles):
+            return None
+        if rest is not False:
+            found.update(rest.needles[0])
+    return frozenset(found)

@@ -4,7 +4,7 @@ A copy of a collection that is being written to uses this to find what has to be
 are collected; the current documents are read from the store.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from tailrace.bson import raw as rawbson
 from tailrace.events.commit_entry import is_commit, may_be_commit
@@ -43,11 +43,12 @@ def _parts(snapshot: Snapshot, entry: OplogEntry) -> Iterator[bytes]:
 
 def _named(raw: bytes, uuid: bytes) -> set[bytes]:
     entry = parse_entry(raw)
-    operations: Iterable[bytes | None] = [raw]
+    operations = [raw]
     if entry.head.op == "c":
         array = rawbson.find(entry.o, b"applyOps")
-        operations = [] if array is None else rawbson.subdocuments(entry.o, array[2])
-    return {key for operation in operations if operation is not None for key in _name(operation, uuid)}
+        places = () if array is None else rawbson.subdocument_places(entry.o, array[2])
+        operations = [entry.o[place[0] : place[1]] for place in places if place is not None]
+    return {key for operation in operations for key in _name(operation, uuid)}
 
 
 def _name(operation: bytes, uuid: bytes) -> Iterator[bytes]:
