@@ -215,3 +215,18 @@ def test_the_order_is_total(items: list[Any]) -> None:
     for a, b in combinations(ordered, 2):
         assert compare(a, b) <= 0
         assert (compare(a, b) == 0) == (sort_key(a) == sort_key(b))
+
+
+@pytest.mark.parametrize("kind", ["array", "document"])
+def test_values_with_many_elements_are_ordered_like_short_ones(kind: str) -> None:
+    def of(zeros: int, last: int) -> Any:
+        items = [*[0] * zeros, last]
+        return items if kind == "array" else {str(place): item for place, item in enumerate(items)}
+
+    ascending = [of(*each) for each in ((1000, 0), (2400, 0), (2400, 1), (1000, 5), (2, 9))]
+    keys = [sort_key(value) for value in ascending]
+    for place, key in enumerate(keys):
+        for other_place, other in enumerate([sort_key(value) for value in ascending]):
+            assert (key < other, key <= other) == (place < other_place, place <= other_place)
+            assert (key > other, key >= other) == (place > other_place, place >= other_place)
+            assert (key == other, hash(key) == hash(other)) == (place == other_place, place == other_place)
