@@ -158,6 +158,13 @@ class TestRehearsedWrites:
         assert (reply["n"], reply["nModified"]) == (3, 2)
         assert prepared.c.find_one({"_id": 9}) == {"_id": 9, "a": 10_000, "b": 20_000, "c": 1}
 
+    def test_later_statements_do_not_see_what_earlier_ones_have_deleted(self, prepared: Db) -> None:
+        slow = {"$expr": {"$gt": [counting(100, counting(100, "$_id")), 0]}}
+        queries: list[Document] = [{"_id": 1, **slow}, slow, {"_id": 2, **slow}]
+        reply = prepared.command("delete", "c", deletes=[{"q": query, "limit": 1} for query in queries])
+        assert reply["n"] == 2
+        assert list(prepared.c.find()) == [{"_id": 3}]
+
     def test_in_a_transaction(self, client: MongoClient[Document], prepared: Db) -> None:
         work = counting(100, counting(100, "$_id"))
         with client.start_session() as session, session.start_transaction():

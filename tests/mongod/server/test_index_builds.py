@@ -173,3 +173,14 @@ def test_an_open_transaction_is_waited_for(
         committing.join()
         assert waiting.is_set()
     assert filled.c.find_one({"list": -5}, hint="lists") == {"_id": "new", "list": [-5], "n": -5}
+
+
+@pytest.mark.parametrize("size", [1, 1 << 20], ids=["at once", "in pieces"])
+@pytest.mark.parametrize(("value", "is_multikey"), [(3, False), ([3, 4], True)])
+def test_an_index_is_multikey_if_a_document_has_several_keys(
+    database: Db, size: int, value: object, is_multikey: bool
+) -> None:
+    database.c.insert_many([{"n": n, "pad": bytes(size)} for n in (1, 2, value)])
+    database.c.create_index("n")
+    explained = database.command("explain", {"find": "c", "filter": {"n": 3}}, verbosity="queryPlanner")
+    assert explained["queryPlanner"]["winningPlan"]["inputStage"]["isMultiKey"] is is_multikey
