@@ -203,7 +203,7 @@ class Writer:
         except (CommandError, Blocked) as error:
             if state.changes != before:
                 raise
-            job.error = error
+            job.error = error.with_traceback(None)
         finally:
             set_pacer(before_it)
 

@@ -17,17 +17,16 @@ from tailrace.unused import free_unused, is_any_held, set_active
 _INTERVAL: Final = 0.5
 _SOON: Final = 0.05
 """The interval while large values are in use."""
-_BETWEEN_COLLECTIONS: Final = 1.0
 _SOME: Final = 500
 """New objects that make a collection worthwhile."""
-_MANY: Final = 30_000
-"""New objects that take so long to look at that others would notice; most will be freed without that."""
+_PAUSES: Final = ((30_000, 1.0), (100_000, 5.0))
+"""The seconds between two collections of up to so many new objects, which take 4 and 15 ms."""
 _MANY_BLOCKS: Final = 300_000
 """Blocks of memory, since the beginning, above which looking at all objects takes that long."""
 _PATIENCE: Final = 60.0
-"""Seconds after which garbage is collected although somebody computes, or there is little."""
+"""Seconds after which garbage is collected although there is little."""
 _LONG_PATIENCE: Final = 600.0
-"""The same for much, which takes long: only cycles are freed by it, and few commands leave any."""
+"""The same for very many objects: others would notice, and most will be freed without that."""
 _SHARE: Final = 0.001
 """The share of the time that may be spent with looking at all objects, not only at new ones."""
 
@@ -68,22 +67,21 @@ class _Collector:
 
     def collect_if_it_is_time(self) -> None:
         now = monotonic()
-        is_wanted = self._turns.is_wanted
-        if now - self._last < self._pause(is_wanted=is_wanted):
+        if now - self._last < self._pause():
             return
-        is_complete = now >= self._next_complete and not is_wanted and self._is_quick(now)
+        is_complete = now >= self._next_complete and not self._turns.is_wanted and self._is_quick(now)
         gc.collect(2 if is_complete else 1)
         self._last = monotonic()
         if is_complete:
             self._last_complete = self._last
             self._next_complete = self._last + (self._last - now) / _SHARE
 
-    def _pause(self, *, is_wanted: bool) -> float:
+    def _pause(self) -> float:
         """The least time between two collections."""
         new = gc.get_count()[0]
-        if new > _MANY:
-            return _LONG_PATIENCE
-        return _PATIENCE if is_wanted or new < _SOME else _BETWEEN_COLLECTIONS
+        if new < _SOME:
+            return _PATIENCE
+        return next((seconds for most, seconds in _PAUSES if new <= most), _LONG_PATIENCE)
 
     def _is_quick(self, now: float) -> bool:
         """Whether there are few objects, or looking at all of them has waited for long."""

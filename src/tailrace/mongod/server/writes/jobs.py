@@ -208,7 +208,8 @@ class Statements(Generic[Statement, Result]):
             except CommandError as error:
                 if ends_command(error):
                     raise
-                sums.add_error(index, error)
+                # Without its traceback, which refers to what refers to the sums: a cycle.
+                sums.add_error(index, error.with_traceback(None))
                 if self._stops:
                     break
             if is_due() and index + 1 < len(statements):

@@ -53,8 +53,9 @@ def rehearse(context: Context, store: Store, work: Callable[[RehearsalUnit], obj
         with store.snapshot() if transaction is None else nullcontext(transaction.reader) as reader:
             in_transaction = transaction is not None
             work(RehearsalUnit(store, reader, evaluations.spend, in_transaction=in_transaction))
-    except CommandError:
-        pass  # the writer meets it again, and reports it
+    except CommandError as error:
+        # The writer meets it again, and reports it. The evaluations keep it, without its traceback.
+        error.with_traceback(None)
     except RehearsalTooLarge:
         return False
     finally:
