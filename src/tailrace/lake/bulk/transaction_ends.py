@@ -31,6 +31,7 @@ from tailrace.lake.schema import CANONICAL, NAMES, SCHEMA, TIME_COLUMNS, TOKEN_V
 class TransactionEnd:
     """The end of a transaction that is in one entry."""
 
+    shard: str
     ts: int
     wall: bytes
     lsid: bytes
@@ -48,9 +49,7 @@ class EndRows:
         self._templates: dict[tuple[int, ...], _Templates | None] = {}
         self._tokens: dict[bytes, tuple[bytes, bytes | None]] = {}
 
-    def batch(
-        self, ends: Sequence[TransactionEnd], shard: str
-    ) -> tuple[list[pa.RecordBatch], list[ChangeEvent]]:
+    def batch(self, ends: Sequence[TransactionEnd]) -> tuple[list[pa.RecordBatch], list[ChangeEvent]]:
         """Return the rows of some ends, and the events of others, which need the general path."""
         groups: dict[tuple[int, ...], list[TransactionEnd]] = {}
         others: list[TransactionEnd] = []
@@ -74,21 +73,22 @@ class EndRows:
                 taken += group
         shown = [raw for events, _ in written for raw in events]
         rests = [raw for _, of_group in written for raw in of_group]
-        batches = [self._rows(taken, shown, rests, shard)] if taken else []
-        return batches, [self._event(end, shard) for end in others]
+        batches = [self._rows(taken, shown, rests)] if taken else []
+        return batches, list(map(self._event, others))
 
-    def _event(self, end: TransactionEnd, shard: str = "") -> ChangeEvent:
+    def _event(self, end: TransactionEnd) -> ChangeEvent:
         extras = Extras(lsid=end.lsid, txn_number=end.number, in_apply_ops=True, operations_before=end.count)
         payload = end_payload(end.namespaces, end.lsid, end.number)
         entry = OplogEntry(rawbson.EMPTY, _HEAD, rawbson.EMPTY, payload, end.ts, 0, end.wall, extras)
         event = transform_noop(entry, self._kinds, frozenset())
-        event.shard = shard
+        event.shard = end.shard
         return event
 
     def _learned(self, end: TransactionEnd) -> "_Templates | None":
         """Return how the ends of a group are written, found by writing two that have all values different."""
         samples = [
             TransactionEnd(
+                end.shard,
                 _PATTERN * factor,
                 _pack_int64(_PATTERN * factor + 1),
                 end.lsid,
@@ -106,9 +106,7 @@ class EndRows:
         event = self._event(end)
         return events_layout.layout.without_token.write(event, CANONICAL, b""), entry_rest(event) or b""
 
-    def _rows(
-        self, ends: Sequence[TransactionEnd], shown: list[bytes], rests: list[bytes], shard: str
-    ) -> pa.RecordBatch:
+    def _rows(self, ends: Sequence[TransactionEnd], shown: list[bytes], rests: list[bytes]) -> pa.RecordBatch:
         around = [self._tokens.get(end.lsid) or self._around(end) for end in ends]
         tokens = [
             numbered_text(end.ts, end.count, middle, end.number)
@@ -124,7 +122,7 @@ class EndRows:
             "wall_time": walls,
             **{column: [name] * len(ends) for column, name in zip(NAMES, names, strict=True)},
             "event": shown,
-            "shard": [shard] * len(ends),
+            "shard": [end.shard for end in ends],
             "txn_index": [end.count for end in ends],
             "entry_rest": rests,
         }

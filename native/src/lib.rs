@@ -1,0 +1,190 @@
+//! The compiled kernel of the history pipeline: raw oplog entries to columns of rows.
+//!
+//! It knows bytes, and Python knows meaning: what a kind of entry becomes is decided by the stages, once for each
+//! kind, and given to the kernel as templates. The law: rows that the kernel makes are those of the reference,
+//! and an entry that the reference refuses is left to it. `lake/bulk/compiled.py` uses it.
+
+#![forbid(unsafe_code)]
+
+mod bson;
+mod columns;
+mod describe;
+mod envelope;
+mod keys;
+mod kinds;
+mod rows;
+mod split;
+
+use columns::{COLUMNS, Column, Finished, Merge};
+use kinds::{Kinds, Layout, Template};
+use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::{PyOverflowError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::pybacked::PyBackedBytes;
+use pyo3::types::PyBytes;
+use rows::{Row, Scan};
+
+/// Counts changes of what Python and the kernel expect of each other.
+const INTERFACE: u32 = 1;
+
+/// Fixed pieces, and a letter for each hole between them.
+type Pieces = (Vec<PyBackedBytes>, PyBackedBytes);
+/// A kind without a layout: its number, whether its events show a session, its operation; and of its first row
+/// head, `o`, key, cluster time and wall time.
+type Unknown<'py> =
+    (usize, bool, u8, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>, u64, i64);
+/// A transaction: cluster time, wall time, session, number, how many operations it has, their kinds.
+type End<'py> = (u64, Bound<'py, PyBytes>, Bound<'py, PyBytes>, i64, usize, Vec<u32>);
+/// Which rows are not null, offsets and data.
+type GivenColumn = (Option<PyBackedBytes>, Option<PyBackedBytes>, PyBackedBytes);
+type MadeColumn<'py> = (Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>, Bound<'py, PyAny>);
+
+#[pyclass]
+#[derive(Default)]
+struct Kernel {
+    kinds: Kinds,
+    scan: Scan,
+    memories: Vec<PyBackedBytes>,
+    columns: [Column; COLUMNS.len()],
+}
+
+#[pymethods]
+impl Kernel {
+    #[new]
+    fn new() -> Self {
+        Kernel::default()
+    }
+
+    /// How many kinds it knows.
+    fn __len__(&self) -> usize {
+        self.kinds.all.len()
+    }
+
+    /// Forget all rows; kinds are remembered.
+    fn clear(&mut self) {
+        self.scan.clear(&mut self.kinds);
+        self.memories.clear();
+    }
+
+    /// Read the entries of a shard; return the kinds that have no layout yet. `settle` has to follow.
+    fn scan<'py>(
+        &mut self, py: Python<'py>, shard: u32, memory: PyBackedBytes, ends: PyBuffer<i64>,
+    ) -> PyResult<Vec<Unknown<'py>>> {
+        let number = u16::try_from(self.memories.len()).map_err(|_| PyValueError::new_err("too many runs"))?;
+        if memory.len() > u32::MAX as usize {
+            return Err(PyOverflowError::new_err("the entries have more than 4 GB"));
+        }
+        self.scan.add(&mut self.kinds, &memory, number, shard, &ends.to_vec(py)?);
+        let unknown = self.scan.unknown.iter().map(|&(kind, shows_session, place)| {
+            let row = &self.scan.rows[place];
+            let known = &self.kinds.all[kind];
+            (
+                kind,
+                shows_session,
+                known.operation as u8,
+                PyBytes::new(py, &known.head),
+                PyBytes::new(py, row.o.of(&memory)),
+                PyBytes::new(py, row.key.of(&memory)),
+                row.time,
+                row.wall,
+            )
+        });
+        let unknown = unknown.collect();
+        self.memories.push(memory);
+        Ok(unknown)
+    }
+
+    /// Say how rows of a kind are written; ``names`` are operation, database, collection and UUID.
+    fn learn(
+        &mut self, kind: usize, shows_session: bool, token: Pieces, event: Pieces, rest: Option<Pieces>,
+        names: [Option<String>; 4], shard: String,
+    ) -> PyResult<()> {
+        let rest = rest.map(template).transpose()?;
+        let names = names.map(|name| name.map(String::into_bytes));
+        let shard = shard.into_bytes();
+        let layout = Layout { token: template(token)?, event: template(event)?, rest, names, shard };
+        let known = self.kinds.all.get_mut(kind).ok_or_else(|| PyValueError::new_err("no such kind"))?;
+        known.layouts[usize::from(shows_session)] = Some(layout);
+        Ok(())
+    }
+
+    /// Leave rows without a layout; return the numbers of entries that are left, and the transactions.
+    fn settle<'py>(&mut self, py: Python<'py>) -> (Bound<'py, PyBytes>, Vec<End<'py>>) {
+        let memories = &self.memories;
+        let ends = self.scan.settle(&mut self.kinds, |rows| end_of(py, rows, memories));
+        let left: Vec<u8> = self.scan.left.iter().flat_map(|&entry| i64::from(entry).to_le_bytes()).collect();
+        (PyBytes::new(py, &left), ends)
+    }
+
+    /// How many rows there are.
+    fn rows(&self) -> usize {
+        self.scan.rows.len()
+    }
+
+    /// Return the columns of all rows and of finished ones, in the order of their tokens.
+    ///
+    /// ``times`` has the cluster times of the finished rows. ``allocate`` returns a
+    /// buffer for some bytes, and a view of it.
+    fn columns<'py>(
+        &mut self, py: Python<'py>, times: PyBackedBytes, finished: Vec<GivenColumn>, allocate: Bound<'py, PyAny>,
+    ) -> PyResult<(usize, Vec<MadeColumn<'py>>)> {
+        if finished.len() != COLUMNS.len() {
+            return Err(PyValueError::new_err("not all columns are given"));
+        }
+        let finished: Vec<Finished> = finished
+            .iter()
+            .map(|(valid, offsets, data)| Finished {
+                valid: valid.as_deref(),
+                offsets: offsets.as_deref().unwrap_or_default(),
+                data,
+            })
+            .collect();
+        let memories = self.memories.iter().map(|memory| &**memory).collect();
+        let merge = Merge::new(&self.scan, &self.kinds, memories, &finished, &times);
+        let columns = &mut self.columns;
+        merge.write(columns).map_err(|_| PyOverflowError::new_err("a column has more than 2 GB"))?;
+        let buffer_of = |bytes: &[u8]| -> PyResult<Bound<'py, PyAny>> {
+            let (buffer, view): (_, PyBuffer<u8>) = allocate.call1((bytes.len(),))?.extract()?;
+            view.copy_from_slice(py, bytes)?;
+            Ok(buffer)
+        };
+        let mut made = Vec::new();
+        for column in columns {
+            let valid = column.bitmap().map(|bits| buffer_of(&bits)).transpose()?;
+            let has_offsets = !column.offsets.is_empty();
+            let offsets = has_offsets.then(|| buffer_of(&column.offsets)).transpose()?;
+            made.push((valid, offsets, buffer_of(&column.data)?));
+        }
+        Ok((merge.len(), made))
+    }
+}
+
+fn template((pieces, holes): Pieces) -> PyResult<Template> {
+    let pieces: Vec<Vec<u8>> = pieces.iter().map(|piece| piece.to_vec()).collect();
+    Template::new(&pieces, &holes).ok_or_else(|| PyValueError::new_err("no such template"))
+}
+
+fn end_of<'py>(py: Python<'py>, rows: &[Row], memories: &[PyBackedBytes]) -> End<'py> {
+    let first = &rows[0];
+    let lsid = first.lsid.of(&memories[first.memory as usize]);
+    let mut kinds: Vec<u32> = rows.iter().map(|row| row.kind).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let wall = PyBytes::new(py, &first.wall.to_le_bytes());
+    (first.time, wall, PyBytes::new(py, lsid), first.number, rows.len(), kinds)
+}
+
+/// The ends of whole documents at the beginning of a part of a file, and their cluster times.
+#[pyfunction(name = "split")]
+fn split_file(py: Python<'_>, memory: PyBackedBytes) -> (Bound<'_, PyBytes>, Bound<'_, PyBytes>) {
+    let (ends, times) = split::split(&memory);
+    (PyBytes::new(py, &ends), PyBytes::new(py, &times))
+}
+
+#[pymodule]
+fn tailrace_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("INTERFACE", INTERFACE)?;
+    module.add("COLUMNS", COLUMNS.to_vec())?;
+    module.add_function(wrap_pyfunction!(split_file, module)?)?;
+    module.add_class::<Kernel>()
+}
