@@ -1,7 +1,8 @@
 //! The columns of rows in order, with finished rows between them.
 
 use crate::describe::close;
-use crate::kinds::{Kinds, Layout, Template};
+use crate::ends::Ends;
+use crate::kinds::{Kinds, Layout, Sources, Template};
 use crate::rows::{Row, Scan};
 
 /// The columns in the order in which they are taken and returned.
@@ -114,6 +115,8 @@ impl Column {
 pub struct Merge<'a> {
     scan: &'a Scan,
     kinds: &'a Kinds,
+    ends: &'a Ends,
+    images: &'a [Option<&'a [u8]>],
     memories: Vec<&'a [u8]>,
     finished: &'a [Finished<'a>],
     order: Vec<u32>,
@@ -123,9 +126,9 @@ pub struct Merge<'a> {
 pub struct TooLarge;
 
 impl<'a> Merge<'a> {
-    /// ``times`` has the cluster times of the finished rows.
+    /// ``times`` has the cluster times of the finished rows, and ``images`` the documents before changes.
     pub fn new(
-        scan: &'a Scan, kinds: &'a Kinds, memories: Vec<&'a [u8]>, finished: &'a [Finished<'a>], times: &'a [u8],
+        scan: &'a Scan, kinds: &'a Kinds, ends: &'a Ends, images: &'a [Option<&'a [u8]>], memories: Vec<&'a [u8]>, finished: &'a [Finished<'a>], times: &'a [u8],
     ) -> Self {
         let own = scan.rows.iter().map(|row| (row.time, u64::from(row.index)));
         let indexes = &finished[INDEX];
@@ -135,7 +138,7 @@ impl<'a> Merge<'a> {
             own.chain(others).enumerate().map(|(id, (time, index))| (time, index, id as u32)).collect();
         keys.sort_by_key(|&(time, index, _)| (time, index));
         let order = keys.iter().map(|key| key.2).collect();
-        let mut merge = Merge { scan, kinds, memories, finished, order };
+        let mut merge = Merge { scan, kinds, ends, images, memories, finished, order };
         let mut start = 0;
         for run in keys.chunk_by(|one, other| (one.0, one.1) == (other.0, other.1)) {
             if run.len() > 1 {
@@ -156,6 +159,9 @@ impl<'a> Merge<'a> {
     }
 
     fn layout(&self, row: &Row) -> Option<&'a Layout> {
+        if row.end_session.is_some() {
+            return self.ends.all_layouts.get(row.kind as usize);
+        }
         self.kinds.all[row.kind as usize].layouts[usize::from(row.shows_session)].as_ref()
     }
 
@@ -176,7 +182,13 @@ impl<'a> Merge<'a> {
     }
 
     fn push(&self, template: &Template, row: &Row, out: &mut Vec<u8>) {
-        template.push(row, self.memories[row.memory as usize], &self.scan.descriptions, out);
+        let session = row.end_session.map(|session| &*self.ends.all_sessions[session as usize].middle);
+        let sources = Sources {
+            memory: self.memories[row.memory as usize],
+            descriptions: &self.scan.descriptions,
+            session: session.unwrap_or_default(),
+        };
+        template.push(row, &sources, out);
     }
 
     fn push_document(&self, template: &Template, row: &Row, out: &mut Vec<u8>) {
@@ -194,7 +206,7 @@ impl<'a> Merge<'a> {
         }
         for &id in &self.order {
             match self.scan.rows.get(id as usize) {
-                Some(row) => self.write_row(row, columns),
+                Some(row) => self.write_row(row, id as usize, columns),
                 None => self.write_finished(id as usize - self.scan.rows.len(), columns),
             }
             if columns[EVENT].data.len() > MOST_BYTES {
@@ -205,25 +217,28 @@ impl<'a> Merge<'a> {
         if is_large { Err(TooLarge) } else { Ok(()) }
     }
 
-    fn write_row(&self, row: &Row, columns: &mut [Column; COLUMNS.len()]) {
+    fn write_row(&self, row: &Row, number: usize, columns: &mut [Column; COLUMNS.len()]) {
         let Some(layout) = self.layout(row) else {
             return; // `Scan::settle` has dropped such rows
         };
         let memory = self.memories[row.memory as usize];
         self.push(&layout.token, row, &mut columns[TOKEN].data);
         columns[TOKEN].end_value(true);
-        columns[TYPE_BITS].end_value(false);
+        let session = row.end_session.map(|session| &self.ends.all_sessions[session as usize]);
+        columns[TYPE_BITS].push_bytes(session.and_then(|session| session.type_bits.as_deref()));
         columns[CLUSTER_TIME].push_number(Some((row.time >> 32) as i64 * SECOND));
         columns[INCREMENT].push_number(Some((row.time & 0xFFFF_FFFF) as i64));
         columns[WALL].push_number(Some(row.wall * MICROSECONDS));
         for (place, name) in layout.names.iter().enumerate() {
             columns[OPERATION + place].push_bytes(name.as_deref());
         }
-        row.form.push_text(row.key.of(memory), &mut columns[DOCUMENT_KEY].data);
-        columns[DOCUMENT_KEY].end_value(true);
+        if session.is_none() {
+            row.form.push_text(row.key.of(memory), &mut columns[DOCUMENT_KEY].data);
+        }
+        columns[DOCUMENT_KEY].end_value(session.is_none());
         self.push_document(&layout.event, row, &mut columns[EVENT].data);
         columns[EVENT].end_value(true);
-        columns[PRE_IMAGE].end_value(false);
+        columns[PRE_IMAGE].push_bytes(self.images.get(number).copied().flatten());
         columns[SHARD].push_bytes(Some(&layout.shard));
         columns[INDEX].push_number(row.is_inside.then_some(i64::from(row.index)));
         if let Some(rest) = &layout.rest {

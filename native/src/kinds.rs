@@ -16,6 +16,11 @@ pub enum Hole {
     TimeHex,
     IndexHex,
     KeyHex,
+    NumberHex,
+    /// How many operations a transaction has.
+    Count,
+    /// What the tokens of a session have before the number of the transaction.
+    SessionHex,
 }
 
 impl Hole {
@@ -31,9 +36,19 @@ impl Hole {
             b'T' => Hole::TimeHex,
             b'I' => Hole::IndexHex,
             b'K' => Hole::KeyHex,
+            b'N' => Hole::NumberHex,
+            b'c' => Hole::Count,
+            b'S' => Hole::SessionHex,
             _ => return None,
         })
     }
+}
+
+/// Where the values of a row are.
+pub struct Sources<'a> {
+    pub memory: &'a [u8],
+    pub descriptions: &'a [u8],
+    pub session: &'a [u8],
 }
 
 /// Fixed pieces and holes in turn.
@@ -58,7 +73,8 @@ impl Template {
     }
 
     /// Append the template with the values of a row.
-    pub fn push(&self, row: &Row, memory: &[u8], descriptions: &[u8], out: &mut Vec<u8>) {
+    pub fn push(&self, row: &Row, sources: &Sources, out: &mut Vec<u8>) {
+        let memory = sources.memory;
         let mut start = 0;
         for &(end, hole) in &self.steps {
             out.extend_from_slice(&self.fixed[start..end]);
@@ -66,7 +82,7 @@ impl Template {
             match hole {
                 Hole::Document => out.extend_from_slice(row.o.of(memory)),
                 Hole::Key => out.extend_from_slice(row.key.of(memory)),
-                Hole::Update => out.extend_from_slice(row.description.of(descriptions)),
+                Hole::Update => out.extend_from_slice(row.description.of(sources.descriptions)),
                 Hole::Number => out.extend_from_slice(&row.number.to_le_bytes()),
                 Hole::Session => out.extend_from_slice(row.lsid.of(memory)),
                 Hole::Time => out.extend_from_slice(&row.time.to_le_bytes()),
@@ -74,6 +90,9 @@ impl Template {
                 Hole::TimeHex => keys::push_time(row.time, out),
                 Hole::IndexHex => keys::push_integer(u64::from(row.index), out),
                 Hole::KeyHex => row.form.push_hex(row.key.of(memory), out),
+                Hole::NumberHex => keys::push_integer(row.number as u64, out),
+                Hole::Count => out.extend_from_slice(&i64::from(row.index).to_le_bytes()),
+                Hole::SessionHex => out.extend_from_slice(sources.session),
             }
         }
         out.extend_from_slice(&self.fixed[start..]);
@@ -96,6 +115,8 @@ pub struct Kind {
     shard: u32,
     pub operation: Operation,
     pub head: Vec<u8>,
+    /// The number of the shard's namespace.
+    pub namespace: u32,
     /// For changes outside of transactions, and inside.
     pub layouts: [Option<Layout>; 2],
     pub is_asked: [bool; 2],
@@ -131,8 +152,8 @@ impl Kinds {
             slot = (slot + 1) & mask;
         }
         self.slots[slot] = self.all.len() as u32;
-        let layouts = [None, None];
-        self.all.push(Kind { hash, shard, operation, head: head.to_vec(), layouts, is_asked: [false; 2] });
+        let (head, layouts) = (head.to_vec(), [None, None]);
+        self.all.push(Kind { hash, shard, operation, head, namespace: 0, layouts, is_asked: [false; 2] });
         self.all.len() - 1
     }
 

@@ -9,6 +9,7 @@
 mod bson;
 mod columns;
 mod describe;
+mod ends;
 mod envelope;
 mod keys;
 mod kinds;
@@ -16,24 +17,27 @@ mod rows;
 mod split;
 
 use columns::{COLUMNS, Column, Finished, Merge};
+use ends::{Ends, SessionToken};
 use kinds::{Kinds, Layout, Template};
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
-use rows::{Row, Scan};
+use rows::{Operation, Row, Scan};
 
 /// Counts changes of what Python and the kernel expect of each other.
 const INTERFACE: u32 = 1;
 
 /// Fixed pieces, and a letter for each hole between them.
 type Pieces = (Vec<PyBackedBytes>, PyBackedBytes);
+/// Token, event and `entry_rest`; operation, database, collection and UUID; the shard.
+type GivenLayout = (Pieces, Pieces, Option<Pieces>, [Option<String>; 4], String);
 /// A kind without a layout: its number, whether its events show a session, its operation; and of its first row
 /// head, `o`, key, cluster time and wall time.
 type Unknown<'py> =
     (usize, bool, u8, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>, u64, i64);
-/// A transaction: cluster time, wall time, session, number, how many operations it has, their kinds.
+/// A transaction: cluster time, wall time, session, number, how many operations it has, their namespaces.
 type End<'py> = (u64, Bound<'py, PyBytes>, Bound<'py, PyBytes>, i64, usize, Vec<u32>);
 /// Which rows are not null, offsets and data.
 type GivenColumn = (Option<PyBackedBytes>, Option<PyBackedBytes>, PyBackedBytes);
@@ -43,6 +47,7 @@ type MadeColumn<'py> = (Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>, Bo
 #[derive(Default)]
 struct Kernel {
     kinds: Kinds,
+    ends: Ends,
     scan: Scan,
     memories: Vec<PyBackedBytes>,
     columns: [Column; COLUMNS.len()],
@@ -55,9 +60,9 @@ impl Kernel {
         Kernel::default()
     }
 
-    /// How many kinds it knows.
+    /// How much it knows.
     fn __len__(&self) -> usize {
-        self.kinds.all.len()
+        self.kinds.all.len().max(self.ends.len())
     }
 
     /// Forget all rows; kinds are remembered.
@@ -94,26 +99,48 @@ impl Kernel {
         Ok(unknown)
     }
 
-    /// Say how rows of a kind are written; ``names`` are operation, database, collection and UUID.
+    /// Say how rows of a kind are written; ``namespace`` is a number of the shard's namespace.
     fn learn(
-        &mut self, kind: usize, shows_session: bool, token: Pieces, event: Pieces, rest: Option<Pieces>,
-        names: [Option<String>; 4], shard: String,
+        &mut self, kind: usize, shows_session: bool, layout: GivenLayout, namespace: u32,
     ) -> PyResult<()> {
-        let rest = rest.map(template).transpose()?;
-        let names = names.map(|name| name.map(String::into_bytes));
-        let shard = shard.into_bytes();
-        let layout = Layout { token: template(token)?, event: template(event)?, rest, names, shard };
+        let layout = layout_of(layout)?;
         let known = self.kinds.all.get_mut(kind).ok_or_else(|| PyValueError::new_err("no such kind"))?;
+        known.namespace = namespace;
         known.layouts[usize::from(shows_session)] = Some(layout);
         Ok(())
     }
 
+    /// Say how the ends of transactions with changes of some namespaces are written.
+    fn learn_end(&mut self, lsid_size: usize, namespaces: Vec<u32>, layout: GivenLayout) -> PyResult<()> {
+        self.ends.learn(lsid_size, namespaces, layout_of(layout)?);
+        Ok(())
+    }
+
+    /// Say what the tokens of the ends of a session have before the number, and their type bits.
+    fn learn_session(&mut self, lsid: PyBackedBytes, middle: PyBackedBytes, type_bits: Option<PyBackedBytes>) {
+        let session = SessionToken { middle: middle.to_vec(), type_bits: type_bits.map(|bits| bits.to_vec()) };
+        self.ends.learn_session(&lsid, session);
+    }
+
     /// Leave rows without a layout; return the numbers of entries that are left, and the transactions.
-    fn settle<'py>(&mut self, py: Python<'py>) -> (Bound<'py, PyBytes>, Vec<End<'py>>) {
-        let memories = &self.memories;
-        let ends = self.scan.settle(&mut self.kinds, |rows| end_of(py, rows, memories));
+    ///
+    /// These are the ones whose ends are not known; with ``marks_end``, rows are made of the other ends.
+    fn settle<'py>(&mut self, py: Python<'py>, marks_end: bool) -> PyResult<(Bound<'py, PyBytes>, Vec<End<'py>>)> {
+        let memory = self.memories.last().ok_or_else(|| PyValueError::new_err("nothing was scanned"))?;
+        let ends = self.scan.settle(&mut self.kinds, &self.ends, memory, marks_end, |rows, namespaces| {
+            end_of(py, rows, namespaces, memory)
+        });
         let left: Vec<u8> = self.scan.left.iter().flat_map(|&entry| i64::from(entry).to_le_bytes()).collect();
-        (PyBytes::new(py, &left), ends)
+        Ok((PyBytes::new(py, &left), ends))
+    }
+
+    /// The changes that may have an image: row, kind, cluster time, and index within the transaction.
+    fn changes(&self) -> Vec<(usize, u32, u64, u32)> {
+        let rows = self.scan.rows.iter().enumerate().filter(|(_, row)| {
+            let is_insert = self.kinds.all.get(row.kind as usize).map(|kind| kind.operation);
+            row.end_session.is_none() && is_insert != Some(Operation::Inserted)
+        });
+        rows.map(|(place, row)| (place, row.kind, row.time, row.index)).collect()
     }
 
     /// How many rows there are.
@@ -123,10 +150,11 @@ impl Kernel {
 
     /// Return the columns of all rows and of finished ones, in the order of their tokens.
     ///
-    /// ``times`` has the cluster times of the finished rows. ``allocate`` returns a
-    /// buffer for some bytes, and a view of it.
+    /// ``times`` has the cluster times of the finished rows; ``images`` is empty, or has an item for each row.
+    /// ``allocate`` returns a buffer for some bytes, and a view of it.
     fn columns<'py>(
-        &mut self, py: Python<'py>, times: PyBackedBytes, finished: Vec<GivenColumn>, allocate: Bound<'py, PyAny>,
+        &mut self, py: Python<'py>, times: PyBackedBytes, finished: Vec<GivenColumn>,
+        images: Vec<Option<PyBackedBytes>>, allocate: Bound<'py, PyAny>,
     ) -> PyResult<(usize, Vec<MadeColumn<'py>>)> {
         if finished.len() != COLUMNS.len() {
             return Err(PyValueError::new_err("not all columns are given"));
@@ -140,7 +168,8 @@ impl Kernel {
             })
             .collect();
         let memories = self.memories.iter().map(|memory| &**memory).collect();
-        let merge = Merge::new(&self.scan, &self.kinds, memories, &finished, &times);
+        let images: Vec<Option<&[u8]>> = images.iter().map(|image| image.as_deref()).collect();
+        let merge = Merge::new(&self.scan, &self.kinds, &self.ends, &images, memories, &finished, &times);
         let columns = &mut self.columns;
         merge.write(columns).map_err(|_| PyOverflowError::new_err("a column has more than 2 GB"))?;
         let buffer_of = |bytes: &[u8]| -> PyResult<Bound<'py, PyAny>> {
@@ -164,14 +193,21 @@ fn template((pieces, holes): Pieces) -> PyResult<Template> {
     Template::new(&pieces, &holes).ok_or_else(|| PyValueError::new_err("no such template"))
 }
 
-fn end_of<'py>(py: Python<'py>, rows: &[Row], memories: &[PyBackedBytes]) -> End<'py> {
+fn layout_of((token, event, rest, names, shard): GivenLayout) -> PyResult<Layout> {
+    Ok(Layout {
+        token: template(token)?,
+        event: template(event)?,
+        rest: rest.map(template).transpose()?,
+        names: names.map(|name| name.map(String::into_bytes)),
+        shard: shard.into_bytes(),
+    })
+}
+
+fn end_of<'py>(py: Python<'py>, rows: &[Row], namespaces: Vec<u32>, memory: &[u8]) -> End<'py> {
     let first = &rows[0];
-    let lsid = first.lsid.of(&memories[first.memory as usize]);
-    let mut kinds: Vec<u32> = rows.iter().map(|row| row.kind).collect();
-    kinds.sort_unstable();
-    kinds.dedup();
     let wall = PyBytes::new(py, &first.wall.to_le_bytes());
-    (first.time, wall, PyBytes::new(py, lsid), first.number, rows.len(), kinds)
+    let lsid = PyBytes::new(py, first.lsid.of(memory));
+    (first.time, wall, lsid, first.number, rows.len(), namespaces)
 }
 
 /// The ends of whole documents at the beginning of a part of a file, and their cluster times.

@@ -2,6 +2,7 @@
 
 use crate::bson::{self, Fields, Span};
 use crate::describe::Describer;
+use crate::ends::Ends;
 use crate::envelope::Envelope;
 use crate::keys::KeyForm;
 use crate::kinds::Kinds;
@@ -63,6 +64,17 @@ pub struct Row {
     pub is_inside: bool,
     /// Its event shows the transaction's session.
     pub shows_session: bool,
+    /// It is the end of a transaction; `kind` is the number of its layout, and the index counts its operations.
+    pub end_session: Option<u32>,
+}
+
+impl Row {
+    /// The end of the transaction that a row belongs to.
+    fn end(&self, count: usize, layout: usize, session: usize) -> Row {
+        let (nothing, end_session) = (Part::default(), Some(session as u32));
+        let (kind, index) = (layout as u32, count as u32);
+        Row { o: nothing, key: nothing, description: nothing, kind, index, end_session, ..*self }
+    }
 }
 
 /// The rows of a transaction that is in one entry.
@@ -123,12 +135,13 @@ impl Scan {
 
     /// The rows of the memory that was added last are complete: without a layout they are left.
     ///
-    /// Entries are left as a whole. Returns the transactions.
-    pub fn settle<T>(&mut self, kinds: &mut Kinds, of_end: impl Fn(&[Row]) -> T) -> Vec<T> {
+    /// Entries are left as a whole. Returns the transactions whose ends Python has to write.
+    pub fn settle<T>(
+        &mut self, kinds: &mut Kinds, ends: &Ends, memory: &[u8], marks_end: bool,
+        of_end: impl Fn(&[Row], Vec<u32>) -> T,
+    ) -> Vec<T> {
         let mut refused = Vec::new();
-        for (kind, shows_session, _) in self.unknown.drain(..) {
-            kinds.all[kind].is_asked[usize::from(shows_session)] = false;
-        }
+        self.forget_questions(kinds);
         for row in &self.rows[self.settled..] {
             if kinds.all[row.kind as usize].layouts[usize::from(row.shows_session)].is_none() {
                 refused.push(row.entry);
@@ -136,8 +149,20 @@ impl Scan {
         }
         refused.dedup();
         let is_kept = |row: &Row| refused.binary_search(&row.entry).is_err();
-        let ends = self.ends.drain(..).map(|rows| &self.rows[rows]);
-        let kept = ends.filter(|rows| rows.first().is_some_and(is_kept)).map(of_end).collect();
+        let (mut made, mut unknown) = (Vec::new(), Vec::new());
+        for range in self.ends.drain(..).filter(|_| marks_end) {
+            let rows = &self.rows[range];
+            if let Some(first) = rows.first().filter(|row| is_kept(row)) {
+                let mut own: Vec<u32> =
+                    rows.iter().map(|row| kinds.all[row.kind as usize].namespace).collect();
+                own.sort_unstable();
+                own.dedup();
+                match ends.find(first.lsid.of(memory), &own, first.number) {
+                    Some((layout, session)) => made.push(first.end(rows.len(), layout, session)),
+                    None => unknown.push(of_end(rows, own)),
+                }
+            }
+        }
         if !refused.is_empty() {
             let settled = self.settled;
             let mut place = 0;
@@ -148,14 +173,19 @@ impl Scan {
             self.left.extend_from_slice(&refused);
             self.left.sort_unstable();
         }
+        self.rows.append(&mut made);
         self.settled = self.rows.len();
-        kept
+        unknown
     }
 
-    pub fn clear(&mut self, kinds: &mut Kinds) {
+    fn forget_questions(&mut self, kinds: &mut Kinds) {
         for (kind, shows_session, _) in self.unknown.drain(..) {
             kinds.all[kind].is_asked[usize::from(shows_session)] = false;
         }
+    }
+
+    pub fn clear(&mut self, kinds: &mut Kinds) {
+        self.forget_questions(kinds);
         self.rows.clear();
         self.descriptions.clear();
         self.ends.clear();
@@ -254,6 +284,7 @@ impl Scan {
             has_number: outer.number.is_some(),
             is_inside: outer.is_inside,
             shows_session: outer.shows_session,
+            end_session: None,
         });
         Some(())
     }

@@ -94,9 +94,10 @@ def test_it_takes_all_entries_of_an_application_and_its_rows_are_equal(mix: Bulk
         generate_bulk(11, 1_000 // (mix.batch_size if mix.transactions + mix.batches >= 1 else 1), mix)
     )
     rows = compiled_rows()
-    found = [columns(rows.batch({"": part})) for part in (entries[:30], entries[30:])]
+    parts = entries[:30], entries[30:60], entries[60:]
+    found = [columns(rows.batch({"": part})) for part in parts]
     expected = general_path([""], marks_end=True)
-    assert found == [columns(one_by_one(expected, {"": part})) for part in (entries[:30], entries[30:])]
+    assert found == [columns(one_by_one(expected, {"": part})) for part in parts]
     assert (rows.compiled_entries, rows.general_entries) == (len(entries), 0)
 
 

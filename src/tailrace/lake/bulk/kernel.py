@@ -21,10 +21,12 @@ _INTERFACE: Final = 1
 
 Pieces: TypeAlias = tuple[Sequence[bytes], bytes]
 """The fixed pieces of a template, and a letter for each hole between them"""
+KernelLayout: TypeAlias = tuple[Pieces, Pieces, Pieces | None, Sequence[str | None], str]
+"""(token, event, `entry_rest`; operation, database, collection and UUID; shard)"""
 UnknownKind: TypeAlias = tuple[int, bool, int, bytes, bytes, bytes, int, int]
 """(number, whether its events show a session, operation; of one change: head, `o`, key, time, wall time)"""
 KernelEnd: TypeAlias = tuple[int, bytes, bytes, int, int, Sequence[int]]
-"""(cluster time, wall time, session, number, how many operations a transaction has, the kinds of them)"""
+"""(cluster time, wall time, session, number, how many operations a transaction has, their namespaces)"""
 KernelColumn: TypeAlias = tuple[bytes | None, bytes | None, bytes]
 """(which rows are not null; offsets; data)"""
 
@@ -35,22 +37,17 @@ class Kernel(Protocol):
     def __len__(self) -> int: ...
     def clear(self) -> None: ...
     def scan(self, shard: int, memory: bytes, ends: object) -> Sequence[UnknownKind]: ...
-    def learn(
-        self,
-        kind: int,
-        shows_session: bool,
-        token: Pieces,
-        event: Pieces,
-        rest: Pieces | None,
-        names: Sequence[str | None],
-        shard: str,
-    ) -> None: ...
-    def settle(self) -> tuple[bytes, Sequence[KernelEnd]]: ...
+    def learn(self, kind: int, shows_session: bool, layout: KernelLayout, namespace: int) -> None: ...
+    def learn_end(self, lsid_size: int, namespaces: Sequence[int], layout: KernelLayout) -> None: ...
+    def learn_session(self, lsid: bytes, middle: bytes, type_bits: bytes | None) -> None: ...
+    def settle(self, marks_end: bool) -> tuple[bytes, Sequence[KernelEnd]]: ...
     def rows(self) -> int: ...
+    def changes(self) -> Sequence[tuple[int, int, int, int]]: ...
     def columns(
         self,
         times: bytes,
         finished: Sequence[KernelColumn],
+        images: Sequence[bytes | None],
         allocate: Callable[[int], tuple[pa.Buffer, memoryview]],
     ) -> tuple[int, list[tuple[pa.Buffer | None, pa.Buffer | None, pa.Buffer]]]: ...
 

@@ -188,7 +188,7 @@ def _have_sound_id(buffer: Bytes, o: Positions, o_size: Positions) -> npt.NDArra
         is_sized = kind == sized
         size[is_sized] = np.where(length >= smallest, length + more, -1)[is_sized]
     found[rows] = (size >= 0) & (value + size < o[rows] + o_size[rows])
-    return found
+    return np.asarray(found, np.bool_)
 
 
 def has_tail(buffer: Bytes, positions: Positions) -> npt.NDArray[np.bool_]:

@@ -23,7 +23,7 @@ from tailrace.events.memo import remember
 from tailrace.events.oplog_entry import PLAIN
 from tailrace.events.pre_image_key import has_pre_image, pre_image_of
 from tailrace.lake.bulk.columns import PlainRows, SharedParts, bulk_columns
-from tailrace.lake.bulk.compiled import ChangeSample, CompiledRows
+from tailrace.lake.bulk.compiled import NO_ROWS, ChangeSample, CompiledRows, ImageAsk
 from tailrace.lake.bulk.entry_forms import EntryForms
 from tailrace.lake.bulk.holders import HeldRows, Holders, holders_of
 from tailrace.lake.bulk.kernel import compiled_kernel
@@ -48,8 +48,6 @@ EventsOf: TypeAlias = Callable[[str, Sequence[bytes]], Sequence[ChangeEvent]]
 """(shard, entries of it in order): their canonical events"""
 PreImageOf: TypeAlias = Callable[[str, bytes, int, int], bytes | None]
 """(shard, collection UUID, cluster time of the entry, index within its applyOps): the document before"""
-_Ask: TypeAlias = tuple[str, int, int, bytes, list[bytes | None], int]
-"""(shard, cluster time, index, collection UUID; the list that the answer goes into, and where)"""
 
 
 class BulkRows:
@@ -69,7 +67,7 @@ class BulkRows:
         self._ends = EndRows()
         self._held = HeldRows(marks_end=marks_end)
         self._known: dict[tuple[str, bytes, int], SharedParts] = {}
-        module = compiled_kernel() if pre_image_of is None else None
+        module = compiled_kernel()
         self._compiled = None if module is None else CompiledRows(module, self._shared, marks_end=marks_end)
         self.entries = 0
         """How many entries were read."""
@@ -114,12 +112,15 @@ class BulkRows:
             self.general_entries += len(others)
         finished, other_ends = self._ends.batch(all_ends)
         events += other_ends
+        if self._compiled is not None:
+            self._compiled.learn_ends(self._ends)
         if self._pre_image_of is not None:
-            _add_images(plain, events, self._pre_image_of)
+            asks = [] if self._compiled is None else self._compiled.asks()
+            _add_images(plain, events, asks, self._pre_image_of)
         inside, events = transaction_rows(events, shared_parts)
-        if events or not finished:
+        if events:
             finished.append(self._rows.batch(events))
-        return plain + inside, finished[0] if len(finished) == 1 else pa.concat_batches(finished)
+        return plain + inside, pa.concat_batches(finished) if finished else NO_ROWS
 
     def _plain_rows(self, shard: str, raws: Sequence[bytes]) -> tuple[list[PlainRows], list[TransactionEnd]]:
         """Return the rows of plain entries and holders, and the ends of transactions."""
@@ -188,9 +189,11 @@ def shared_parts(event: ChangeEvent) -> SharedParts:
     return SharedParts(kind, event.entry.head.ns, names_of(kind))
 
 
-def _add_images(plain: Sequence[PlainRows], events: Sequence[ChangeEvent], find: PreImageOf) -> None:
+def _add_images(
+    plain: Sequence[PlainRows], events: Sequence[ChangeEvent], asks: Sequence[ImageAsk], find: PreImageOf
+) -> None:
     """Look up the images of all changes, shard by shard in the order of the oplog."""
-    wanted: list[_Ask] = []
+    wanted = list(asks)
     for rows in plain:
         if rows.entries.operation == INSERTED:
             continue

@@ -16,8 +16,8 @@ from tailrace.bson.dates import MICROSECONDS
 from tailrace.events.change_event import ChangeEvent, EventKinds
 from tailrace.events.event_token import LARGE_NUMBER, numbered_text, token_document
 from tailrace.events.layout import event as events_layout
-from tailrace.events.layout.template import SESSION, TIME, TRANSACTION_NUMBER, WALL, Hole, Template
-from tailrace.events.layout.token import token_text, token_type_bits
+from tailrace.events.layout.template import INDEX, SESSION, TIME, TRANSACTION_NUMBER, WALL, Hole, Template
+from tailrace.events.layout.token import change_token, token_text, token_type_bits
 from tailrace.events.memo import remember
 from tailrace.events.oplog_entry import Extras, Head, OplogEntry
 from tailrace.events.stages.transform.noop import transform_noop
@@ -41,6 +41,17 @@ class TransactionEnd:
     namespaces: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class EndLayout:
+    """How ends with the same namespaces are written."""
+
+    token: Template
+    """`SESSION` is what `EndRows.session_of` returns"""
+    event: Template
+    rest: Template
+    names: tuple[str, str, str | None, str | None]
+
+
 class EndRows:
     """Makes the rows; remembers what the ends of a session, and those with values as long, share."""
 
@@ -55,9 +66,7 @@ class EndRows:
         others: list[TransactionEnd] = []
         for end in ends:
             if 0 < end.number < LARGE_NUMBER:
-                groups.setdefault((len(end.lsid), *[len(ns.encode()) for ns in end.namespaces]), []).append(
-                    end
-                )
+                groups.setdefault(_lengths(end), []).append(end)
             else:
                 others.append(end)
         written: list[tuple[list[bytes], list[bytes]]] = []
@@ -75,6 +84,19 @@ class EndRows:
         rests = [raw for _, of_group in written for raw in of_group]
         batches = [self._rows(taken, shown, rests)] if taken else []
         return batches, list(map(self._event, others))
+
+    def layout_of(self, end: TransactionEnd) -> EndLayout | None:
+        """How ends like one whose row was made are written; None if it is not known."""
+        templates = self._templates.get(_lengths(end))
+        if templates is None:
+            return None
+        values = {NAMESPACES: names_array(end.namespaces)}
+        event, rest = templates.event.bound(values), templates.rest.bound(values)
+        return EndLayout(_NUMBERED_TOKEN, event, rest, names_of(self._event(end).kind))
+
+    def session_of(self, end: TransactionEnd) -> tuple[bytes, bytes | None] | None:
+        """What tokens of an end's session have before the number, and their type bits, if it is known."""
+        return self._tokens.get(end.lsid)
 
     def _event(self, end: TransactionEnd) -> ChangeEvent:
         extras = Extras(lsid=end.lsid, txn_number=end.number, in_apply_ops=True, operations_before=end.count)
@@ -142,21 +164,34 @@ class EndRows:
 _HEAD: Final = Head("n", END_NAMESPACE, None)
 _PATTERN: Final = 0x0D3B_59A7_61C2
 """A number whose bytes, and those of its neighbours and multiples, are nowhere else in a row"""
-_COUNT: Final = "count"
-_NAMESPACES: Final = "namespaces"
+COUNT: Final = "count"
+NAMESPACES: Final = "namespaces"
 _WORTH_IT: Final = 4
 _pack_int64 = rawbson.INT64_LE.pack
 _pack_uint64 = rawbson.UINT64_LE.pack
 
 
+_CHANGE_TOKEN: Final = change_token("insert", None)
+_NUMBERED_TOKEN: Final = Template([
+    _CHANGE_TOKEN.fixed[0], TIME, _CHANGE_TOKEN.fixed[1], INDEX, SESSION, TRANSACTION_NUMBER,
+    _CHANGE_TOKEN.fixed[3],
+])  # fmt: skip
+"""What `numbered_text` writes"""
+
+
+def _lengths(end: TransactionEnd) -> tuple[int, ...]:
+    """What ends have in common that differ in values only."""
+    return len(end.lsid), *[len(ns.encode()) for ns in end.namespaces]
+
+
 def _values(end: TransactionEnd) -> dict[Hole, bytes]:
     return {
-        _NAMESPACES: names_array(end.namespaces),
+        NAMESPACES: names_array(end.namespaces),
         SESSION: end.lsid,
         TIME: _pack_uint64(end.ts),
         WALL: end.wall,
         TRANSACTION_NUMBER: _pack_int64(end.number),
-        _COUNT: _pack_int64(end.count),
+        COUNT: _pack_int64(end.count),
     }
 
 
