@@ -73,7 +73,38 @@ pub struct Element<'a> {
     pub kind: u8,
     pub at: usize,
     pub name: &'a [u8],
+    /// The first eight bytes of the name, as `word` has them: quicker to compare.
+    pub word: u64,
     pub value: Span,
+}
+
+/// The first eight bytes of a name, with NULs after a shorter one.
+pub const fn word(name: &[u8]) -> u64 {
+    let mut found = 0;
+    let mut place = 0;
+    while place < name.len() && place < 8 {
+        found |= (name[place] as u64) << (8 * place);
+        place += 1;
+    }
+    found
+}
+
+/// The length of the name that bytes begin with, and its word.
+fn name_at(bytes: &[u8]) -> Option<(usize, u64)> {
+    const LOW: u64 = 0x0101_0101_0101_0101;
+    let Some(first) = bytes.first_chunk::<8>() else {
+        let length = bytes.iter().position(|&byte| byte == 0)?;
+        return Some((length, word(&bytes[..length])));
+    };
+    let found = u64::from_le_bytes(*first);
+    // The lowest set bit is in the first byte that is 0.
+    let zeros = found.wrapping_sub(LOW) & !found & (LOW << 7);
+    if zeros != 0 {
+        let length = zeros.trailing_zeros() / 8;
+        return Some((length as usize, found & ((1 << (8 * length)) - 1)));
+    }
+    let more = bytes[8..].iter().position(|&byte| byte == 0)?;
+    Some((8 + more, found))
 }
 
 /// The fields of a document, one after the other.
@@ -102,13 +133,13 @@ impl<'a> Fields<'a> {
         let at = self.position;
         let rest = self.memory.get(at..self.end)?;
         let (&kind, rest) = rest.split_first()?;
-        let length = rest.iter().position(|&byte| byte == 0)?;
+        let (length, word) = name_at(rest)?;
         let start = at + length + 2;
         let end = value_end(self.memory, kind, start)?;
         if end > self.end {
             return None;
         }
         self.position = end;
-        Some(Element { kind, at, name: &rest[..length], value: Span { start, end } })
+        Some(Element { kind, at, name: &rest[..length], word, value: Span { start, end } })
     }
 }

@@ -7,6 +7,21 @@ const OPTIME_SIZE: usize = 28;
 const MOST_FIELDS: usize = 40;
 const LONGEST_HEAD: usize = 1024;
 
+const OP: u64 = bson::word(b"op");
+const NS: u64 = bson::word(b"ns");
+const UI: u64 = bson::word(b"ui");
+const O: u64 = bson::word(b"o");
+const O2: u64 = bson::word(b"o2");
+const TS: u64 = bson::word(b"ts");
+const T: u64 = bson::word(b"t");
+const WALL: u64 = bson::word(b"wall");
+const LSID: u64 = bson::word(b"lsid");
+const TXN_NUMBER: u64 = bson::word(b"txnNumber");
+const PREVIOUS: u64 = bson::word(b"prevOpTime");
+const MULTI: u64 = bson::word(b"multiOpType");
+const FROM_MIGRATE: u64 = bson::word(b"fromMigrate");
+const IS_TIMESERIES: u64 = bson::word(b"isTimeseries");
+
 /// Where the parts of an entry are.
 #[derive(Default)]
 pub struct Envelope {
@@ -42,19 +57,19 @@ impl Envelope {
         while !fields.is_over() {
             let field = fields.step()?;
             let value = field.value;
-            let expected = match field.name {
-                b"op" => {
+            let expected = match field.word {
+                OP => {
                     set(&mut found.op, Span { start: field.at, end: value.end })?;
                     if value.size() != 6 {
                         return None;
                     }
                     bson::STRING
                 }
-                b"ns" => {
+                NS => {
                     set(&mut found.ns, value)?;
                     bson::STRING
                 }
-                b"ui" => {
+                UI => {
                     set(&mut found.ui, value)?;
                     found.is_together = last == b'n';
                     if value.size() != UUID_SIZE {
@@ -62,35 +77,35 @@ impl Envelope {
                     }
                     bson::BINARY
                 }
-                b"o" => {
+                O => {
                     set(&mut found.o, value)?;
                     bson::DOCUMENT
                 }
-                b"o2" => {
+                O2 => {
                     set(&mut found.o2, value)?;
                     bson::DOCUMENT
                 }
-                b"ts" => {
+                TS => {
                     set(&mut found.ts, value.start)?;
                     bson::TIMESTAMP
                 }
-                b"t" => {
+                T => {
                     set(&mut term, value.start)?;
                     bson::INT64
                 }
-                b"wall" => {
+                WALL => {
                     set(&mut found.wall, value.start)?;
                     bson::DATE
                 }
-                b"lsid" => {
+                LSID => {
                     set(&mut found.lsid, value)?;
                     bson::DOCUMENT
                 }
-                b"txnNumber" => {
+                TXN_NUMBER if field.name == b"txnNumber" => {
                     set(&mut found.number, value.start)?;
                     bson::INT64
                 }
-                b"prevOpTime" => {
+                PREVIOUS if field.name == b"prevOpTime" => {
                     let is_time = value.size() == OPTIME_SIZE
                         && bson::has_at(memory, value.start, b"\x1c\0\0\0\x11ts\0")
                         && bson::has_at(memory, value.start + 16, b"\x12t\0")
@@ -101,20 +116,20 @@ impl Envelope {
                     set(&mut found.previous, value.start + 8)?;
                     bson::DOCUMENT
                 }
-                b"multiOpType" => {
+                MULTI if field.name == b"multiOpType" => {
                     set(&mut found.multi, bson::int32(memory, value.start)?)?;
                     bson::INT32
                 }
-                b"fromMigrate" | b"isTimeseries" => return None,
+                FROM_MIGRATE | IS_TIMESERIES => return None,
                 _ if matches!(field.kind, 0x01..=0x05 | 0x07..=0x09 | 0x10..=0x12) => field.kind,
                 _ => return None,
             };
             if field.kind != expected {
                 return None;
             }
-            last = match field.name {
-                b"op" => b'o',
-                b"ns" if last == b'o' => b'n',
+            last = match field.word {
+                OP => b'o',
+                NS if last == b'o' => b'n',
                 _ => 0,
             };
             count += 1;

@@ -17,9 +17,12 @@ import pytest
 from bson import Binary, DatetimeMS, Int64, ObjectId, Regex, Timestamp
 
 from tailrace.errors import UsageError
+from tailrace.events.interval import Interval
 from tailrace.lake.bulk.kernel import NATIVE, NUMPY, VARIABLE, compiled_kernel, kernel_in_words
 from tailrace.lake.bulk.rows import BulkRows
+from tailrace.pipeline.history.build import build
 from tailrace.sources.archives.file_pieces import FilePiece, leading_entries
+from tailrace.sources.archives.files import FilesSource
 from tests.lake.bulk_comparison import general_path, one_by_one
 from tests.lake.test_bulk_forms import columns, outcome, strange_entry, usual_entry
 from tests.support.bulk import BulkMix, generate_bulk
@@ -165,6 +168,22 @@ def test_files_are_split_as_the_reference_splits_them(seed: int, monkeypatch: py
 
 def _parts(piece: FilePiece) -> tuple[Sequence[int], object]:
     return piece.entries.ends.tolist(), (piece.taken, piece.last_time, piece.is_over, piece.damage)
+
+
+@needs_kernel
+def test_files_of_a_history_have_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for shard in range(2):
+        (tmp_path / f"shard{shard}.bson").write_bytes(b"".join(generate_bulk(shard, 500)))
+    source = FilesSource({f"shard{shard}": [str(tmp_path / f"shard{shard}.bson")] for shard in range(2)})
+
+    def built(kernel: str) -> list[bytes]:
+        monkeypatch.setenv(VARIABLE, kernel)
+        history = tmp_path / kernel
+        history.mkdir()
+        build(source, Interval(0, 1_800_000_000 << 32), history)
+        return [path.read_bytes() for path in sorted(history.rglob("*.parquet"))]
+
+    assert built(NATIVE) == built(NUMPY) != []
 
 
 @needs_kernel

@@ -11,6 +11,7 @@ from typing import Final, overload
 import numpy as np
 
 from tailrace.lake.bulk.splicing import PADDING, Positions
+from tailrace.lake.schema import Times
 
 _NOWHERE: Final = np.empty(0, np.int64)
 
@@ -18,11 +19,13 @@ _NOWHERE: Final = np.empty(0, np.int64)
 class RawEntries(Sequence[bytes]):
     """Entries in order; the first begins with the memory, each other where the one before it ends."""
 
-    __slots__ = ("ends", "memory")
+    __slots__ = ("ends", "memory", "times")
 
-    def __init__(self, memory: bytes, ends: Positions) -> None:
+    def __init__(self, memory: bytes, ends: Positions, times: Times | None = None) -> None:
         self.memory = memory
         self.ends = ends
+        self.times = times
+        """Their cluster times, if they are known."""
 
     @classmethod
     def of(cls, entries: Sequence[bytes]) -> "RawEntries":
@@ -62,8 +65,9 @@ class RawEntries(Sequence[bytes]):
     def parted(self, count: int) -> tuple["RawEntries", "RawEntries"]:
         """The first ones, and the others."""
         cut = int(self.ends[count - 1]) if count else 0
-        others = RawEntries(self.memory[cut : self.size], self.ends[count:] - cut)
-        return RawEntries(self.memory, self.ends[:count]), others
+        first, rest = (None, None) if self.times is None else (self.times[:count], self.times[count:])
+        others = RawEntries(self.memory[cut : self.size], self.ends[count:] - cut, rest)
+        return RawEntries(self.memory, self.ends[:count], first), others
 
 
 def joined(runs: Sequence[RawEntries]) -> RawEntries:
@@ -72,4 +76,6 @@ def joined(runs: Sequence[RawEntries]) -> RawEntries:
     memory = b"".join([*(memoryview(run.memory)[: run.size] for run in runs), bytes(PADDING)])
     befores = np.cumsum([0, *sizes])
     ends = [run.ends + before for run, before in zip(runs, befores[:-1], strict=True)]
-    return RawEntries(memory, np.concatenate([_NOWHERE, *ends]))
+    known = [run.times for run in runs if run.times is not None]
+    times = np.concatenate(known) if known and len(known) == len(runs) else None
+    return RawEntries(memory, np.concatenate([_NOWHERE, *ends]), times)

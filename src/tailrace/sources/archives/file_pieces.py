@@ -62,7 +62,7 @@ def leading_entries(buffer: bytes, last: int, through: int) -> FilePiece:
                 f"the entry's {in_words(int(times[count]))} does not come after the "
                 f"{in_words(int(before[count]))} of the one before it"
             )
-    entries = RawEntries(buffer, stops[:count])
+    entries = RawEntries(buffer, stops[:count], times[:count])
     return FilePiece(entries, entries.size, int(times[count - 1]) if count else last, is_over, damage)
 
 
