@@ -71,15 +71,15 @@ impl Kernel {
         self.memories.clear();
     }
 
-    /// Read the entries of a shard; return the kinds that have no layout yet. `settle` has to follow.
+    /// Read the entries of a shard, the first of which begins at ``start``; return the kinds that have no layout yet. `settle` has to follow.
     fn scan<'py>(
-        &mut self, py: Python<'py>, shard: u32, memory: PyBackedBytes, ends: PyBuffer<i64>,
+        &mut self, py: Python<'py>, shard: u32, memory: PyBackedBytes, start: usize, ends: PyBuffer<i64>,
     ) -> PyResult<Vec<Unknown<'py>>> {
         let number = u16::try_from(self.memories.len()).map_err(|_| PyValueError::new_err("too many runs"))?;
         if memory.len() > u32::MAX as usize {
             return Err(PyOverflowError::new_err("the entries have more than 4 GB"));
         }
-        self.scan.add(&mut self.kinds, &memory, number, shard, &ends.to_vec(py)?);
+        self.scan.add(&mut self.kinds, &memory, number, shard, start, &ends.to_vec(py)?);
         let unknown = self.scan.unknown.iter().map(|&(kind, shows_session, place)| {
             let row = &self.scan.rows[place];
             let known = &self.kinds.all[kind];

@@ -109,9 +109,10 @@ pub struct Scan {
 }
 
 impl Scan {
-    /// Add the rows of the entries of a memory, the first of which begins at 0.
-    pub fn add(&mut self, kinds: &mut Kinds, memory: &[u8], number: u16, shard: u32, ends: &[i64]) {
-        let mut start = 0;
+    /// Add the rows of the entries of a memory, the first of which begins at ``start``.
+    pub fn add(
+        &mut self, kinds: &mut Kinds, memory: &[u8], number: u16, shard: u32, mut start: usize, ends: &[i64],
+    ) {
         self.left.clear();
         for (entry, &end) in ends.iter().enumerate() {
             let end = end as usize;

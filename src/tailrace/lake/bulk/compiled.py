@@ -115,7 +115,7 @@ class CompiledRows:
         for shard, raws in entries.items():
             run = RawEntries.of(raws)
             number = self._known.shards.setdefault(shard, len(self._known.shards))
-            for unknown in kernel.scan(number, run.memory, np.ascontiguousarray(run.ends)):
+            for unknown in kernel.scan(number, run.memory, run.start, np.ascontiguousarray(run.ends)):
                 self._learn(shard, unknown)
             numbers, ends = kernel.settle(self._marks_end)
             others = np.frombuffer(numbers, np.int64)

@@ -128,7 +128,7 @@ class BulkRows:
         if not len(run):
             return [], []
         buffer = np.frombuffer(run.memory, np.uint8)
-        starts = np.concatenate([[0], run.ends[:-1]])
+        starts = run.starts
         parts: list[Positions] = []
         holders: list[Holders] = []
         for found in self._forms.find(buffer, starts, run.ends):

@@ -139,12 +139,16 @@ class _SliceReader:
 
     def take(self, limit: int) -> RawEntries:
         """Remove and return the entries up to a cluster time."""
-        taken, self._held = joined(self._held), []
-        if self.position > limit:
-            if taken.times is None:
-                count = bisect_right(taken, limit, key=entry_time)
-            else:
-                count = int(np.searchsorted(taken.times, np.uint64(max(limit, 0)), "right"))
-            taken, rest = taken.parted(count)
-            self._held = [rest]
-        return taken
+        if self.position <= limit:
+            taken, self._held = self._held, []
+            return joined(taken)
+        parts = [run.parted(_count_until(run, limit)) for run in self._held]
+        self._held = [rest for _, rest in parts if rest]
+        return joined([taken for taken, _ in parts if taken])
+
+
+def _count_until(run: RawEntries, limit: int) -> int:
+    """Return how many entries are not after a cluster time."""
+    if run.times is None:
+        return bisect_right(run, limit, key=entry_time)
+    return int(np.searchsorted(run.times, np.uint64(max(limit, 0)), "right"))
