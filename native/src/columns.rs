@@ -7,8 +7,23 @@ use crate::rows::{Row, Scan};
 
 /// The columns in the order in which they are taken and returned.
 pub const COLUMNS: [&str; 17] = [
-    "token", "token_type_bits", "cluster_time", "increment", "wall_time", "operation", "db", "coll", "uuid",
-    "document_key", "event", "pre_image", "shard", "txn_index", "entry_rest", "session", "txn_number",
+    "token",
+    "token_type_bits",
+    "cluster_time",
+    "increment",
+    "wall_time",
+    "operation",
+    "db",
+    "coll",
+    "uuid",
+    "document_key",
+    "event",
+    "pre_image",
+    "shard",
+    "txn_index",
+    "entry_rest",
+    "session",
+    "txn_number",
 ];
 const TOKEN: usize = 0;
 const TYPE_BITS: usize = 1;
@@ -28,6 +43,8 @@ const NUMBERS: [usize; 5] = [CLUSTER_TIME, INCREMENT, WALL, INDEX, NUMBER];
 const MICROSECONDS: i64 = 1_000;
 const SECOND: i64 = 1_000_000;
 const MOST_BYTES: usize = i32::MAX as usize;
+const ROWS_AT_ONCE: usize = 256;
+const BYTES_AT_ONCE: usize = 1 << 16;
 
 /// One column of finished rows. There is a byte for each row in ``valid``, unless all are.
 pub struct Finished<'a> {
@@ -60,13 +77,16 @@ fn long(data: &[u8], place: usize) -> i64 {
     i64::from_le_bytes(data.as_chunks().0[place])
 }
 
-/// A finished column as Arrow stores it; numbers have no offsets.
+/// A column as Arrow stores it; numbers have no offsets.
 #[derive(Default)]
 pub struct Column {
     valid: Vec<bool>,
     has_nulls: bool,
     pub offsets: Vec<u8>,
-    pub data: Vec<u8>,
+    /// Of the last rows: what is written is put elsewhere soon, while it is in the processor's cache.
+    data: Vec<u8>,
+    /// How many bytes the rows before them have.
+    pub put: usize,
 }
 
 impl Column {
@@ -75,6 +95,7 @@ impl Column {
         self.has_nulls = false;
         self.offsets.clear();
         self.data.clear();
+        self.put = 0;
         if !NUMBERS.contains(&number) {
             self.offsets.extend_from_slice(&[0; 4]);
         }
@@ -87,7 +108,7 @@ impl Column {
 
     fn end_value(&mut self, is_valid: bool) {
         self.note(is_valid);
-        self.offsets.extend_from_slice(&(self.data.len() as u32).to_le_bytes());
+        self.offsets.extend_from_slice(&((self.put + self.data.len()) as u32).to_le_bytes());
     }
 
     fn push_bytes(&mut self, value: Option<&[u8]>) {
@@ -128,7 +149,13 @@ pub struct TooLarge;
 impl<'a> Merge<'a> {
     /// ``times`` has the cluster times of the finished rows, and ``images`` the documents before changes.
     pub fn new(
-        scan: &'a Scan, kinds: &'a Kinds, ends: &'a Ends, images: &'a [Option<&'a [u8]>], memories: Vec<&'a [u8]>, finished: &'a [Finished<'a>], times: &'a [u8],
+        scan: &'a Scan,
+        kinds: &'a Kinds,
+        ends: &'a Ends,
+        images: &'a [Option<&'a [u8]>],
+        memories: Vec<&'a [u8]>,
+        finished: &'a [Finished<'a>],
+        times: &'a [u8],
     ) -> Self {
         let own = scan.rows.iter().map(|row| (row.time, u64::from(row.index)));
         let indexes = &finished[INDEX];
@@ -200,21 +227,37 @@ impl<'a> Merge<'a> {
     }
 
     /// Write all columns, row by row: the bytes of an entry are near while they are needed.
-    pub fn write(&self, columns: &mut [Column; COLUMNS.len()]) -> Result<(), TooLarge> {
+    ///
+    /// ``put`` is given the number of a column, the place of some bytes in it, and the bytes.
+    pub fn write<E: From<TooLarge>>(
+        &self,
+        columns: &mut [Column; COLUMNS.len()],
+        mut put: impl FnMut(usize, usize, &[u8]) -> Result<(), E>,
+    ) -> Result<(), E> {
         for (number, column) in columns.iter_mut().enumerate() {
             column.restart(number);
         }
-        for &id in &self.order {
-            match self.scan.rows.get(id as usize) {
-                Some(row) => self.write_row(row, id as usize, columns),
-                None => self.write_finished(id as usize - self.scan.rows.len(), columns),
+        let mut left = self.len();
+        for rows in self.order.chunks(ROWS_AT_ONCE) {
+            left -= rows.len();
+            for &id in rows {
+                match self.scan.rows.get(id as usize) {
+                    Some(row) => self.write_row(row, id as usize, columns),
+                    None => self.write_finished(id as usize - self.scan.rows.len(), columns),
+                }
             }
-            if columns[EVENT].data.len() > MOST_BYTES {
-                return Err(TooLarge);
+            for (number, column) in columns.iter_mut().enumerate() {
+                if column.put + column.data.len() > MOST_BYTES {
+                    return Err(TooLarge.into());
+                }
+                if column.data.len() >= BYTES_AT_ONCE || left == 0 {
+                    put(number, column.put, &column.data)?;
+                    column.put += column.data.len();
+                    column.data.clear();
+                }
             }
         }
-        let is_large = columns.iter().any(|column| column.data.len() > MOST_BYTES);
-        if is_large { Err(TooLarge) } else { Ok(()) }
+        Ok(())
     }
 
     fn write_row(&self, row: &Row, number: usize, columns: &mut [Column; COLUMNS.len()]) {

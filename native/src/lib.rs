@@ -15,8 +15,9 @@ mod keys;
 mod kinds;
 mod rows;
 mod split;
+mod targets;
 
-use columns::{COLUMNS, Column, Finished, Merge};
+use columns::{COLUMNS, Column, Finished, Merge, TooLarge};
 use ends::{Ends, SessionToken};
 use kinds::{Kinds, Layout, Template};
 use pyo3::buffer::PyBuffer;
@@ -25,6 +26,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use rows::{Operation, Row, Scan};
+use targets::Target;
 
 /// Counts changes of what Python and the kernel expect of each other.
 const INTERFACE: u32 = 1;
@@ -41,7 +43,8 @@ type Unknown<'py> =
 type End<'py> = (u64, Bound<'py, PyBytes>, Bound<'py, PyBytes>, i64, usize, Vec<u32>);
 /// Which rows are not null, offsets and data.
 type GivenColumn = (Option<PyBackedBytes>, Option<PyBackedBytes>, PyBackedBytes);
-type MadeColumn<'py> = (Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>, Bound<'py, PyAny>);
+/// The same as buffers; the last one may be longer than what is used of it.
+type MadeColumn<'py> = (Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>, Bound<'py, PyAny>, usize);
 
 #[pyclass]
 #[derive(Default)]
@@ -51,6 +54,8 @@ struct Kernel {
     scan: Scan,
     memories: Vec<PyBackedBytes>,
     columns: [Column; COLUMNS.len()],
+    /// How many bytes for a row the columns had last.
+    widths: [usize; COLUMNS.len()],
 }
 
 #[pymethods]
@@ -73,9 +78,15 @@ impl Kernel {
 
     /// Read the entries of a shard, the first of which begins at ``start``; return the kinds that have no layout yet. `settle` has to follow.
     fn scan<'py>(
-        &mut self, py: Python<'py>, shard: u32, memory: PyBackedBytes, start: usize, ends: PyBuffer<i64>,
+        &mut self,
+        py: Python<'py>,
+        shard: u32,
+        memory: PyBackedBytes,
+        start: usize,
+        ends: PyBuffer<i64>,
     ) -> PyResult<Vec<Unknown<'py>>> {
-        let number = u16::try_from(self.memories.len()).map_err(|_| PyValueError::new_err("too many runs"))?;
+        let number =
+            u16::try_from(self.memories.len()).map_err(|_| PyValueError::new_err("too many runs"))?;
         if memory.len() > u32::MAX as usize {
             return Err(PyOverflowError::new_err("the entries have more than 4 GB"));
         }
@@ -101,7 +112,11 @@ impl Kernel {
 
     /// Say how rows of a kind are written; ``namespace`` is a number of the shard's namespace.
     fn learn(
-        &mut self, kind: usize, shows_session: bool, layout: GivenLayout, namespace: u32,
+        &mut self,
+        kind: usize,
+        shows_session: bool,
+        layout: GivenLayout,
+        namespace: u32,
     ) -> PyResult<()> {
         let layout = layout_of(layout)?;
         let known = self.kinds.all.get_mut(kind).ok_or_else(|| PyValueError::new_err("no such kind"))?;
@@ -117,15 +132,25 @@ impl Kernel {
     }
 
     /// Say what the tokens of the ends of a session have before the number, and their type bits.
-    fn learn_session(&mut self, lsid: PyBackedBytes, middle: PyBackedBytes, type_bits: Option<PyBackedBytes>) {
-        let session = SessionToken { middle: middle.to_vec(), type_bits: type_bits.map(|bits| bits.to_vec()) };
+    fn learn_session(
+        &mut self,
+        lsid: PyBackedBytes,
+        middle: PyBackedBytes,
+        type_bits: Option<PyBackedBytes>,
+    ) {
+        let session =
+            SessionToken { middle: middle.to_vec(), type_bits: type_bits.map(|bits| bits.to_vec()) };
         self.ends.learn_session(&lsid, session);
     }
 
     /// Leave rows without a layout; return the numbers of entries that are left, and the transactions.
     ///
     /// These are the ones whose ends are not known; with ``marks_end``, rows are made of the other ends.
-    fn settle<'py>(&mut self, py: Python<'py>, marks_end: bool) -> PyResult<(Bound<'py, PyBytes>, Vec<End<'py>>)> {
+    fn settle<'py>(
+        &mut self,
+        py: Python<'py>,
+        marks_end: bool,
+    ) -> PyResult<(Bound<'py, PyBytes>, Vec<End<'py>>)> {
         let memory = self.memories.last().ok_or_else(|| PyValueError::new_err("nothing was scanned"))?;
         let ends = self.scan.settle(&mut self.kinds, &self.ends, memory, marks_end, |rows, namespaces| {
             end_of(py, rows, namespaces, memory)
@@ -153,8 +178,11 @@ impl Kernel {
     /// ``times`` has the cluster times of the finished rows; ``images`` is empty, or has an item for each row.
     /// ``allocate`` returns a buffer for some bytes, and a view of it.
     fn columns<'py>(
-        &mut self, py: Python<'py>, times: PyBackedBytes, finished: Vec<GivenColumn>,
-        images: Vec<Option<PyBackedBytes>>, allocate: Bound<'py, PyAny>,
+        &mut self,
+        times: PyBackedBytes,
+        finished: Vec<GivenColumn>,
+        images: Vec<Option<PyBackedBytes>>,
+        allocate: Bound<'py, PyAny>,
     ) -> PyResult<(usize, Vec<MadeColumn<'py>>)> {
         if finished.len() != COLUMNS.len() {
             return Err(PyValueError::new_err("not all columns are given"));
@@ -170,21 +198,33 @@ impl Kernel {
         let memories = self.memories.iter().map(|memory| &**memory).collect();
         let images: Vec<Option<&[u8]>> = images.iter().map(|image| image.as_deref()).collect();
         let merge = Merge::new(&self.scan, &self.kinds, &self.ends, &images, memories, &finished, &times);
+        let count = merge.len();
+        let mut targets = Vec::new();
+        for width in self.widths {
+            targets.push(Target::new(&allocate, (width + width / 16 + 8) * count)?);
+        }
         let columns = &mut self.columns;
-        merge.write(columns).map_err(|_| PyOverflowError::new_err("a column has more than 2 GB"))?;
-        let buffer_of = |bytes: &[u8]| -> PyResult<Bound<'py, PyAny>> {
-            let (buffer, view): (_, PyBuffer<u8>) = allocate.call1((bytes.len(),))?.extract()?;
-            view.copy_from_slice(py, bytes)?;
-            Ok(buffer)
+        merge.write(columns, |number, at, bytes| targets[number].put(&allocate, at, bytes))?;
+        let whole = |bytes: &[u8]| -> PyResult<Bound<'py, PyAny>> {
+            let mut target = Target::new(&allocate, bytes.len())?;
+            target.put(&allocate, 0, bytes)?;
+            Ok(target.into_buffer())
         };
         let mut made = Vec::new();
-        for column in columns {
-            let valid = column.bitmap().map(|bits| buffer_of(&bits)).transpose()?;
+        for ((column, target), width) in columns.iter().zip(targets).zip(&mut self.widths) {
+            let valid = column.bitmap().map(|bits| whole(&bits)).transpose()?;
             let has_offsets = !column.offsets.is_empty();
-            let offsets = has_offsets.then(|| buffer_of(&column.offsets)).transpose()?;
-            made.push((valid, offsets, buffer_of(&column.data)?));
+            let offsets = has_offsets.then(|| whole(&column.offsets)).transpose()?;
+            *width = column.put.div_ceil(count.max(1));
+            made.push((valid, offsets, target.into_buffer(), column.put));
         }
-        Ok((merge.len(), made))
+        Ok((count, made))
+    }
+}
+
+impl From<TooLarge> for PyErr {
+    fn from(_: TooLarge) -> PyErr {
+        PyOverflowError::new_err("a column has more than 2 GB")
     }
 }
 

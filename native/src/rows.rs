@@ -111,7 +111,13 @@ pub struct Scan {
 impl Scan {
     /// Add the rows of the entries of a memory, the first of which begins at ``start``.
     pub fn add(
-        &mut self, kinds: &mut Kinds, memory: &[u8], number: u16, shard: u32, mut start: usize, ends: &[i64],
+        &mut self,
+        kinds: &mut Kinds,
+        memory: &[u8],
+        number: u16,
+        shard: u32,
+        mut start: usize,
+        ends: &[i64],
     ) {
         self.left.clear();
         for (entry, &end) in ends.iter().enumerate() {
@@ -138,7 +144,11 @@ impl Scan {
     ///
     /// Entries are left as a whole. Returns the transactions whose ends Python has to write.
     pub fn settle<T>(
-        &mut self, kinds: &mut Kinds, ends: &Ends, memory: &[u8], marks_end: bool,
+        &mut self,
+        kinds: &mut Kinds,
+        ends: &Ends,
+        memory: &[u8],
+        marks_end: bool,
         of_end: impl Fn(&[Row], Vec<u32>) -> T,
     ) -> Vec<T> {
         let mut refused = Vec::new();
@@ -195,7 +205,13 @@ impl Scan {
     }
 
     fn entry(
-        &mut self, kinds: &mut Kinds, memory: &[u8], place: Span, entry: u32, number: u16, shard: u32,
+        &mut self,
+        kinds: &mut Kinds,
+        memory: &[u8],
+        place: Span,
+        entry: u32,
+        number: u16,
+        shard: u32,
     ) -> Option<()> {
         let envelope = Envelope::read(memory, place.start, place.end)?;
         let mut outer = Outer {
@@ -245,7 +261,13 @@ impl Scan {
     }
 
     fn change(
-        &mut self, kinds: &mut Kinds, memory: &[u8], envelope: &Envelope, outer: &Outer, shard: u32, index: u32,
+        &mut self,
+        kinds: &mut Kinds,
+        memory: &[u8],
+        envelope: &Envelope,
+        outer: &Outer,
+        shard: u32,
+        index: u32,
     ) -> Option<()> {
         let head = envelope.head()?;
         let o = envelope.o?;

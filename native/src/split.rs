@@ -5,7 +5,8 @@ use crate::envelope::Envelope;
 
 const LARGEST: usize = 16 * 1024 * 1024 + 16 * 1024;
 /// Where the fields that end an entry without a session are, counted from its end.
-const TAIL: [(usize, &[u8]); 4] = [(49, b"\x11ts\0"), (37, b"\x12t\0"), (26, b"\x12v\0"), (15, b"\x09wall\0")];
+const TAIL: [(usize, &[u8]); 4] =
+    [(49, b"\x11ts\0"), (37, b"\x12t\0"), (26, b"\x12v\0"), (15, b"\x09wall\0")];
 const TAIL_SIZE: usize = 49;
 const TIME: usize = 45;
 
@@ -28,7 +29,8 @@ fn end_of(memory: &[u8], start: usize) -> Option<usize> {
 }
 
 fn time_of(memory: &[u8], start: usize, end: usize) -> Option<i64> {
-    let has_tail = end - start > TAIL_SIZE && TAIL.iter().all(|&(back, lead)| bson::has_at(memory, end - back, lead));
+    let has_tail =
+        end - start > TAIL_SIZE && TAIL.iter().all(|&(back, lead)| bson::has_at(memory, end - back, lead));
     let place = if has_tail { end - TIME } else { Envelope::read(memory, start, end)?.ts? };
     bson::int64(memory, place)
 }

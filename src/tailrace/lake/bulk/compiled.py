@@ -31,6 +31,7 @@ from tailrace.lake.bulk.columns import SharedParts, stored_layout
 from tailrace.lake.bulk.kernel import KernelColumn, KernelEnd, KernelModule, Pieces, UnknownKind
 from tailrace.lake.bulk.plain_entries import UPDATED
 from tailrace.lake.bulk.raw_entries import RawEntries
+from tailrace.lake.bulk.splicing import too_large
 from tailrace.lake.bulk.transaction_ends import COUNT, EndRows, TransactionEnd
 from tailrace.lake.entry_remainder import BARE_DIFF_LEAD, LSID_LEAD, NUMBER_LEAD
 from tailrace.lake.schema import SCHEMA, times_of
@@ -154,10 +155,14 @@ class CompiledRows:
     def merged(self, others: pa.RecordBatch) -> pa.RecordBatch:
         """The rows of the last slice, and others of the same slice, in the order of their tokens."""
         given = _NOTHING_GIVEN if not others.num_rows else _given(others)
-        count, made = self._kernel.columns(times_of(others).tobytes(), given, self._images, _allocate)
+        try:
+            count, made = self._kernel.columns(times_of(others).tobytes(), given, self._images, _allocate)
+        except OverflowError:
+            raise too_large("more bytes") from None
         self._kernel.clear()
         arrays = []
-        for field, (valid, offsets, data) in zip(SCHEMA, made, strict=True):
+        for field, (valid, offsets, memory, size) in zip(SCHEMA, made, strict=True):
+            data = memory.slice(0, size)
             buffers = [valid, data] if offsets is None else [valid, offsets, data]
             arrays.append(pa.Array.from_buffers(field.type, count, buffers))
         return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)

@@ -49,7 +49,7 @@ class Kernel(Protocol):
         finished: Sequence[KernelColumn],
         images: Sequence[bytes | None],
         allocate: Callable[[int], tuple[pa.Buffer, memoryview]],
-    ) -> tuple[int, list[tuple[pa.Buffer | None, pa.Buffer | None, pa.Buffer]]]: ...
+    ) -> tuple[int, list[tuple[pa.Buffer | None, pa.Buffer | None, pa.Buffer, int]]]: ...
 
 
 class KernelModule(Protocol):
