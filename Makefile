@@ -105,7 +105,7 @@ attack: $(READY) mongod ## what careless and hostile clients cost the others; wi
 native: $(READY) ## the compiled kernel, built with cargo into the environment, and its tests
 	@if command -v cargo > /dev/null; then \
 		$(BIN)/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps ./native && \
-		$(BIN)/pytest -q -m "slow or not slow" tests/lake/test_kernel.py tests/lake/test_bulk_rows.py \
+		$(BIN)/pytest -q -m "not slow" tests/lake/test_kernel.py tests/lake/test_bulk_rows.py \
 			tests/lake/test_bulk_forms.py -n 2; \
 	else echo "SKIPPED: the compiled kernel needs cargo, which is not on the path; numpy makes the rows"; fi
 
