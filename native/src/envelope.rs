@@ -169,11 +169,10 @@ impl Envelope {
             Some(1) => true,
             _ => return None,
         };
-        if let (false, Some(previous)) = (is_batch, self.previous) {
-            if bson::int64(memory, previous)? != 0 {
-                return None;
-            }
-        }
-        Some((Span { start, end }, is_batch))
+        let has_none_before = match self.previous {
+            Some(previous) => bson::int64(memory, previous)? == 0,
+            None => true,
+        };
+        (is_batch || has_none_before).then_some((Span { start, end }, is_batch))
     }
 }

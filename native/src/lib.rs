@@ -31,6 +31,9 @@ use targets::Target;
 /// Counts changes of what Python and the kernel expect of each other.
 const INTERFACE: u32 = 1;
 
+/// The rows of the next slice may be much smaller.
+const MOST_RESERVED: usize = 16 << 20;
+
 /// Fixed pieces, and a letter for each hole between them.
 type Pieces = (Vec<PyBackedBytes>, PyBackedBytes);
 /// Token, event and `entry_rest`; operation, database, collection and UUID; the shard.
@@ -76,7 +79,9 @@ impl Kernel {
         self.memories.clear();
     }
 
-    /// Read the entries of a shard, the first of which begins at ``start``; return the kinds that have no layout yet. `settle` has to follow.
+    /// Read the entries of a shard, the first of which begins at ``start``. `settle` has to follow.
+    ///
+    /// Returns the kinds that have no layout yet.
     fn scan<'py>(
         &mut self,
         py: Python<'py>,
@@ -87,10 +92,9 @@ impl Kernel {
     ) -> PyResult<Vec<Unknown<'py>>> {
         let number =
             u16::try_from(self.memories.len()).map_err(|_| PyValueError::new_err("too many runs"))?;
-        if memory.len() > u32::MAX as usize {
-            return Err(PyOverflowError::new_err("the entries have more than 4 GB"));
-        }
-        self.scan.add(&mut self.kinds, &memory, number, shard, start, &ends.to_vec(py)?);
+        // Places have 32 bits; entries that are not in the memory are left.
+        let reached = &memory[..memory.len().min(u32::MAX as usize)];
+        self.scan.add(&mut self.kinds, reached, number, shard, start, &ends.to_vec(py)?);
         let unknown = self.scan.unknown.iter().map(|&(kind, shows_session, place)| {
             let row = &self.scan.rows[place];
             let known = &self.kinds.all[kind];
@@ -201,7 +205,7 @@ impl Kernel {
         let count = merge.len();
         let mut targets = Vec::new();
         for width in self.widths {
-            targets.push(Target::new(&allocate, (width + width / 16 + 8) * count)?);
+            targets.push(Target::new(&allocate, ((width + width / 16 + 8) * count).min(MOST_RESERVED))?);
         }
         let columns = &mut self.columns;
         merge.write(columns, |number, at, bytes| targets[number].put(&allocate, at, bytes))?;
