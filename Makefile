@@ -19,7 +19,7 @@ JVM_TESTERS ?= 2
 # Of each random comparison with a real MongoDB.
 SEEDS ?= 20
 
-.PHONY: clients collected java mongod lint run serve tour test test-jvm test-others test-slow test-icu oracle mutants check attack bench clean
+.PHONY: clients collected java mongod lint run serve tour test test-jvm test-others test-slow test-icu oracle mutants check attack bench native clean
 
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Tailrace needs Python 3.11 or newer on the path"; exit 1; }
@@ -101,8 +101,16 @@ mutants: $(READY) java ## how many seeded changes of the source the tests notice
 attack: $(READY) mongod ## what careless and hostile clients cost the others; with PART=fuzz one part
 	$(BIN)/python -m attack $(PART)
 
+# Nothing else needs it: where there is no cargo, numpy does the same.
+native: $(READY) ## the compiled kernel, built with cargo into the environment, and its tests
+	@if command -v cargo > /dev/null; then \
+		$(BIN)/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps ./native && \
+		$(BIN)/pytest -q -m "not slow" tests/lake/test_kernel.py tests/lake/test_bulk_rows.py \
+			tests/lake/test_bulk_forms.py -n 2; \
+	else echo "SKIPPED: the compiled kernel needs cargo, which is not on the path; numpy makes the rows"; fi
+
 bench: $(READY) ## ratios measured in one run
 	$(BIN)/python -m bench
 
 clean:
-	rm -rf $(VENV) $(NODE) $(JARS) .mongod .mypy_cache .pytest_cache .ruff_cache .mutants out
+	rm -rf $(VENV) $(NODE) $(JARS) .mongod .mypy_cache .pytest_cache .ruff_cache .mutants out native/target native/Cargo.lock

@@ -1,9 +1,11 @@
 """Processor time for an entry, from raw entries to rows of the history, by the shape of the entries.
 
 One process, without reading and without Parquet; a row inside of a transaction or a batch counts as one.
+Where the compiled kernel is installed, numpy and the kernel take turns.
 """
 
 import gc
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from time import process_time
@@ -11,6 +13,8 @@ from time import process_time
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.parts import DeploymentPart
+from tailrace.lake.bulk.kernel import NATIVE, NUMPY, VARIABLE, compiled_kernel, kernel_in_words
+from tailrace.lake.bulk.raw_entries import RawEntries
 from tailrace.lake.bulk.rows import BulkRows
 from tailrace.pipeline.history.build import SLICE_ENTRIES
 from tests.support.bulk import BulkMix, generate_bulk
@@ -48,10 +52,23 @@ def seconds_for(slices: Sequence[Sequence[bytes]]) -> tuple[int, float]:
 
 
 def main() -> None:
+    kernels = [NUMPY] if compiled_kernel() is None else [NUMPY, NATIVE]
     print(f"row-shapes: {ENTRIES:,} rows of each shape, slices of {SLICE_ENTRIES:,} entries, processor time")
+    if NATIVE not in kernels:
+        print(f"  without the compiled kernel: {kernel_in_words()}")
     for name, mix in SHAPES.items():
         size = mix.transaction_size if mix.transactions == 1 else mix.batch_size if mix.batches == 1 else 1
         entries = list(generate_bulk(seed=7, count=ENTRIES // size, mix=mix))
-        slices = [entries[start : start + SLICE_ENTRIES] for start in range(0, len(entries), SLICE_ENTRIES)]
-        best = min((seconds_for(slices) for _ in range(ROUNDS)), key=lambda run: run[1])
-        print(f"  {name:<34}{best[1] / best[0] * 1e6:8.2f} µs a row", flush=True)
+        starts = range(0, len(entries), SLICE_ENTRIES)
+        slices = [RawEntries.of(entries[start : start + SLICE_ENTRIES]) for start in starts]
+        found: dict[str, list[tuple[int, float]]] = {kernel: [] for kernel in kernels}
+        for _ in range(ROUNDS):
+            for kernel in kernels:
+                os.environ[VARIABLE] = kernel
+                found[kernel].append(seconds_for(slices))
+        rows = found[NUMPY][0][0]
+        shown = [
+            f"{kernel} {min(seconds for _, seconds in runs) / rows * 1e6:6.2f}"
+            for kernel, runs in found.items()
+        ]
+        print(f"  {name:<34}{'   '.join(shown)} µs a row", flush=True)

@@ -1,7 +1,8 @@
 """Entries per second from archived oplogs to the history, against reading and writing the finished rows.
 
 The floor is the time that pyarrow needs to read the finished rows and to write them again, in as many
-processes: no program that writes these files can be faster. ``--full`` uses two million entries.
+processes: no program that writes these files can be faster. ``--full`` uses two million entries. Where the
+compiled kernel is installed, the history is built with it and without it.
 """
 
 import json
@@ -22,6 +23,7 @@ import pyarrow.parquet as pq
 from bench.figures import print_goal
 from bench.spark_history_job import WARM_UP
 from bench.spark_oplogs import SHARDS, write_oplogs
+from tailrace.lake.bulk.kernel import NATIVE, NUMPY, VARIABLE, compiled_kernel, kernel_in_words
 from tailrace.lake.writer import write_files
 
 FULL_VARIABLE = "TAILRACE_BENCH_FULL"
@@ -51,7 +53,7 @@ def floor(paths: Sequence[str], target: Path, workers: int) -> tuple[int, float,
     return sum(rows for rows, _ in done), seconds, sum(worked for _, worked in done)
 
 
-def build(folder: Path, workers: int, entries: int) -> dict[str, Any]:
+def build(folder: Path, workers: int, entries: int, kernel: str = NUMPY) -> dict[str, Any]:
     command = [
         sys.executable,
         "-m",
@@ -60,7 +62,8 @@ def build(folder: Path, workers: int, entries: int) -> dict[str, Any]:
         str(folder),
         str(entries),
     ]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
+    environment = os.environ | {VARIABLE: kernel}
+    done = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=environment)
     figures: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return figures
 
@@ -76,9 +79,11 @@ def main() -> None:
         two = build(folder, WORKERS, entries)
         rows, seconds, worked = floor(two["files"], folder / "copy", WORKERS)
         _, seconds_alone, _ = floor(two["files"], folder / "copy alone", 1)
+        compiled = None if compiled_kernel() is None else build(folder, WORKERS, entries, NATIVE)
         one = build(folder, 1, entries)
-        if not rows == two["rows"] == one["rows"]:
-            raise SystemExit(f"the runs disagree about the rows: {rows}, {two['rows']}, {one['rows']}")
+        counts = {rows, *(run["rows"] for run in (two, one, compiled) if run is not None)}
+        if len(counts) > 1:
+            raise SystemExit(f"the runs disagree about the rows: {sorted(counts)}")
     floor_rate = entries / seconds
     print(f"  floor           {floor_rate:12,.0f} entries/s: {rows:,} rows read and written by pyarrow")
     print(f"  two workers     {two['rate']:12,.0f} entries/s")
@@ -87,7 +92,12 @@ def main() -> None:
     print_goal("two workers against one", two["rate"] / one["rate"], "1.60")
     # Two cores of a shared machine often do less than twice the work of one: this is the most to expect.
     print(f"  the floor, two processes against one  {seconds_alone / seconds:.2f}")
-    # Other load on the machine affects this figure least.
-    print(f"  in processor time, against the floor  {worked / two['processor']:.2f}")
+    # Other load on the machine affects these figures least.
+    print_goal("in processor time, numpy", worked / two["processor"], "0.60")
+    if compiled is None:
+        print(f"  without the compiled kernel: {kernel_in_words()}")
+    else:
+        print_goal("in processor time, compiled kernel", worked / compiled["processor"], "1.00")
+        print_goal("two workers with it, by the clock", compiled["rate"] / floor_rate, "0.60")
     growth = two["peak"] / max(two["early_peak"], 1)
     print(f"  largest worker  {two['peak']:12,} MB, {growth:.2f} times what {WARM_UP:,} entries take")

@@ -10,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from bench.spark_oplogs import write_oplogs
+from tailrace.lake.bulk.kernel import kernel_in_words
 from tailrace.pipeline.history.settings import PipelineSettings
 from tailrace.sources.archives.files import FilesSource
 from tailrace.spark.command_sessions import start_session
@@ -72,7 +73,7 @@ def main(master: str, folder: str, entries: int) -> None:
         first = FilesSource(write_oplogs(Path(small), WARM_UP))
         HistoryJob(first, PipelineSettings(Path(small, "history"), interval=None)).run(spark)
     early_peak = workers_peak()
-    history = Path(folder, f"history of {master}")
+    history = Path(folder, f"history of {master}, {kernel_in_words()}")
     job = HistoryJob(source, PipelineSettings(history, interval=None))
     began, worked = time.perf_counter(), workers_seconds()
     job.run(spark)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from tailrace.lake.bulk.kernel import kernel_in_words
 from tailrace.lake.table import HistoryTable
 from tests.cli.console import Here
 from tests.mongod.server.served import served
@@ -117,6 +118,7 @@ def test_a_server_runs_its_pipeline_and_stops_it(tmp_path: Path) -> None:
                 return shown
 
             wait(lambda: status()["state"] == "running" and status()["lagSeconds"] < 10)
+            assert status()["kernel"] == kernel_in_words()
             first = status()["pid"]
             os.kill(first, signal.SIGKILL)
             wait(lambda: status()["pid"] not in (first, None))

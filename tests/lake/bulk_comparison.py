@@ -8,10 +8,13 @@ from tailrace.events.change_event import ChangeEvent
 from tailrace.events.merge import order_key
 from tailrace.events.stages.lookups import EntryLookup, Lookups
 from tailrace.events.stages.parts import DeploymentPart
+from tailrace.lake.bulk.kernel import NATIVE, NUMPY, compiled_kernel
 from tailrace.lake.bulk.rows import EventsOf
 from tailrace.lake.deferred_entries import events_or_deferred
 from tailrace.lake.rows import RowBuilder
 
+KERNELS = (NUMPY,) if compiled_kernel() is None else (NUMPY, NATIVE)
+"""What makes rows here: laws hold for both."""
 Entries = Mapping[str, Sequence[bytes]]
 
 

@@ -11,8 +11,9 @@ from bson import Binary, DatetimeMS, Int64, ObjectId, Timestamp
 
 from tailrace.bson import raw as rawbson
 from tailrace.errors import CommandError
+from tailrace.lake.bulk.kernel import VARIABLE
 from tailrace.lake.bulk.rows import BulkRows
-from tests.lake.bulk_comparison import Entries, general_path, one_by_one
+from tests.lake.bulk_comparison import KERNELS, Entries, general_path, one_by_one
 from tests.support.bulk import BulkMix, generate_bulk
 
 Fields = dict[str, Any]
@@ -40,6 +41,11 @@ USUAL: list[list[str]] = [
      "prevOpTime"],
     ["ts", "t", "h", "v", "op", "ns", "ui", "wall", "lsid", "txnNumber", "stmtId", "prevOpTime", "o2", "o"],
 ]  # fmt: skip
+
+
+@pytest.fixture(autouse=True, params=KERNELS)
+def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, request.param)
 
 
 def value(rng: random.Random, name: str, number: int) -> Any:

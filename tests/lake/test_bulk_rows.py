@@ -11,12 +11,18 @@ import pytest
 from bson import Binary, DatetimeMS, Int64, ObjectId, Timestamp
 
 from tailrace.errors import HistoryError
+from tailrace.lake.bulk.kernel import VARIABLE
 from tailrace.lake.bulk.rows import BulkRows
 from tailrace.lake.bulk.splicing import Group, Slices, spliced
-from tests.lake.bulk_comparison import Entries, general_path, one_by_one
+from tests.lake.bulk_comparison import KERNELS, Entries, general_path, one_by_one
 from tests.support.history import History
 from tests.support.seeds import check_histories
 from tests.support.workload import generate_bulk
+
+
+@pytest.fixture(autouse=True, params=KERNELS)
+def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, request.param)
 
 
 def check_same(entries: Entries, history: History | None = None) -> pa.RecordBatch:
@@ -113,6 +119,22 @@ def test_unusual_entries_between_plain_ones(odd: bytes) -> None:
     plain = [entry(number, "i", {"_id": number}, {"_id": number}) for number in (1, 3)]
     check_same({"": [plain[0], odd, plain[1]]})
     check_same({"": [odd]})
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        (b"_id\0\x05", b"_id\0\x50"),
+        (b"_id\0\x05", b"_id\0\0"),
+        (b"\x02_id", b"\x06_id"),
+        (b"\1\0\0\0\0", b"\1\0\0\0\1"),
+    ],
+    ids=["a long value", "a short value", "another type", "no end"],
+)
+def test_a_replacement_with_a_damaged_document(damage: tuple[bytes, bytes]) -> None:
+    sound = [entry(number, "u", {"_id": "text", "n": 1}, {"_id": 1}) for number in (1, 2, 3)]
+    assert damage[0] in sound[1]
+    check_same({"": [sound[0], sound[1].replace(*damage), sound[2]]})
 
 
 def apply_ops(number: int, operations: list[dict[str, Any]], **more: Any) -> bytes:

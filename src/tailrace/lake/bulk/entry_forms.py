@@ -21,7 +21,7 @@ _FIXED: Final = {
     rawbson.DOUBLE: 8, rawbson.OBJECT_ID: 12, rawbson.BOOL: 1, rawbson.DATE: 8, rawbson.INT32: 4,
     rawbson.TIMESTAMP: 8, rawbson.INT64: 8,
 }  # fmt: skip
-_SIZED: Final = {
+SIZED: Final = {
     rawbson.STRING: (1, 4), rawbson.DOCUMENT: (5, 0), rawbson.ARRAY: (5, 0), rawbson.BINARY: (0, 5),
 }  # fmt: skip
 """By type, the smallest size that a value may begin with, and what its length is besides"""
@@ -148,8 +148,8 @@ def form_of(raw: bytes) -> EntryForm | None:
                 before = b"\0"
             elif kind in _FIXED:
                 steps.append(_Step(lead, named, _FIXED[kind]))
-            elif kind in _SIZED:
-                smallest, more = _SIZED[kind]
+            elif kind in SIZED:
+                smallest, more = SIZED[kind]
                 steps.append(_Step(lead, named, more, smallest))
             else:
                 return None

@@ -123,7 +123,7 @@ class HeldRows:
             for rows in groups:
                 np.add.at(done, rows.entries.number, 1)
             entries = entries.at((done == counts)[entries.number])
-        ends = _ends(groups, outer, buffer, counts) if self._marks_end else []
+        ends = _ends(shard, groups, outer, buffer, counts) if self._marks_end else []
         for rows in groups:
             rows.entries.number[:] = outer[Part.NUMBER][rows.entries.number]
         return groups, ends
@@ -157,7 +157,7 @@ class HeldRows:
 
 
 def _ends(
-    groups: Sequence[PlainRows], outer: Positions, buffer: Bytes, counts: Positions
+    shard: str, groups: Sequence[PlainRows], outer: Positions, buffer: Bytes, counts: Positions
 ) -> list[TransactionEnd]:
     """Return the ends of transactions; rows are numbered by their holders."""
     namespaces: dict[int, set[str]] = {}
@@ -174,6 +174,7 @@ def _ends(
     memory = buffer.data
     return [
         TransactionEnd(
+            shard,
             times[number],
             bytes(memory[walls[number] : walls[number] + 8]),
             bytes(memory[sessions[number] : sessions[number] + sizes[number]]),

@@ -13,10 +13,11 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from tailrace.bson import raw as rawbson
 from tailrace.bson.dates import LAST_DATE
 from tailrace.events.layout.entry import TAIL_LEAD_OFFSETS, TAIL_LEADS
 from tailrace.events.update_diff import DELTA_LEAD, DIFF_START
-from tailrace.lake.bulk.entry_forms import Found
+from tailrace.lake.bulk.entry_forms import SIZED, Found
 from tailrace.lake.bulk.splicing import Bytes, Positions, have_bytes, items
 
 INSERTED, REPLACED, UPDATED, DELETED = range(4)
@@ -148,7 +149,7 @@ def changes_of(
     o = places["o"]
     o_size = int32[o].astype(np.int64)
     is_delete, is_update, is_insert = op == ord("d"), op == ord("u"), op == ord("i")
-    has_id = have_bytes(buffer, o + 5, b"_id\0")
+    has_id = _have_sound_id(buffer, o, o_size)
     has_diff = have_bytes(buffer, o + 4, DELTA_LEAD)
     has_diff[has_diff] = int32[o[has_diff] + DIFF_START] + DIFF_START + 1 == o_size[has_diff]
     if "o2" in places:
@@ -169,6 +170,25 @@ def changes_of(
     for part, values in envelope.items():
         parts[part] = values
     return (parts if is_change.all() else parts[:, is_change]), is_change
+
+
+_ID_SIZES: Final = np.full(256, -1)
+_ID_SIZES[list(rawbson.FIXED_SIZE)] = list(rawbson.FIXED_SIZE.values())
+_ID_SIZES.flags.writeable = False
+
+
+def _have_sound_id(buffer: Bytes, o: Positions, o_size: Positions) -> npt.NDArray[np.bool_]:
+    """Which documents begin with an `_id` that ends inside of them; what has one is a replacement."""
+    found = have_bytes(buffer, o + 5, b"_id\0") & (buffer[o + o_size - 1] == 0)
+    rows = np.flatnonzero(found)
+    kind, value = buffer[o[rows] + 4], o[rows] + 9
+    length = items(buffer, "<i4")[value].astype(np.int64)
+    size = _ID_SIZES[kind]
+    for sized, (smallest, more) in SIZED.items():
+        is_sized = kind == sized
+        size[is_sized] = np.where(length >= smallest, length + more, -1)[is_sized]
+    found[rows] = (size >= 0) & (value + size < o[rows] + o_size[rows])
+    return np.asarray(found, np.bool_)
 
 
 def has_tail(buffer: Bytes, positions: Positions) -> npt.NDArray[np.bool_]:

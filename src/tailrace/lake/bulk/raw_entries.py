@@ -11,18 +11,22 @@ from typing import Final, overload
 import numpy as np
 
 from tailrace.lake.bulk.splicing import PADDING, Positions
+from tailrace.lake.schema import Times
 
 _NOWHERE: Final = np.empty(0, np.int64)
 
 
 class RawEntries(Sequence[bytes]):
-    """Entries in order; the first begins with the memory, each other where the one before it ends."""
+    """Entries in order; each begins where the one before it ends, the first at ``start``."""
 
-    __slots__ = ("ends", "memory")
+    __slots__ = ("ends", "memory", "start", "times")
 
-    def __init__(self, memory: bytes, ends: Positions) -> None:
+    def __init__(self, memory: bytes, ends: Positions, times: Times | None = None, start: int = 0) -> None:
         self.memory = memory
         self.ends = ends
+        self.times = times
+        """Their cluster times, if they are known."""
+        self.start = start
 
     @classmethod
     def of(cls, entries: Sequence[bytes]) -> "RawEntries":
@@ -36,12 +40,22 @@ class RawEntries(Sequence[bytes]):
 
     def padded(self) -> "RawEntries":
         """The same with at least `PADDING` bytes of any value after the last one."""
-        return self if len(self.memory) - self.size >= PADDING else joined([self])
+        return self if len(self.memory) - self.end >= PADDING else _copied([self])
+
+    @property
+    def end(self) -> int:
+        """Where the last one ends."""
+        return int(self.ends[-1]) if len(self.ends) else self.start
 
     @property
     def size(self) -> int:
         """How many bytes they have together."""
-        return int(self.ends[-1]) if len(self.ends) else 0
+        return self.end - self.start
+
+    @property
+    def starts(self) -> Positions:
+        """Where each begins."""
+        return np.concatenate([[self.start], self.ends[:-1]]) if len(self.ends) else self.ends
 
     @overload
     def __getitem__(self, index: int) -> bytes: ...
@@ -52,24 +66,31 @@ class RawEntries(Sequence[bytes]):
             return [self[place] for place in range(*index.indices(len(self)))]
         end = int(self.ends[index])
         place = index % len(self)
-        return self.memory[int(self.ends[place - 1]) if place else 0 : end]
+        return self.memory[int(self.ends[place - 1]) if place else self.start : end]
 
     def __iter__(self) -> Iterator[bytes]:
         memory = self.memory
-        for start, end in pairwise([0, *self.ends.tolist()]):
+        for start, end in pairwise([self.start, *self.ends.tolist()]):
             yield memory[start:end]
 
     def parted(self, count: int) -> tuple["RawEntries", "RawEntries"]:
         """The first ones, and the others."""
-        cut = int(self.ends[count - 1]) if count else 0
-        others = RawEntries(self.memory[cut : self.size], self.ends[count:] - cut)
-        return RawEntries(self.memory, self.ends[:count]), others
+        cut = int(self.ends[count - 1]) if count else self.start
+        first, rest = (None, None) if self.times is None else (self.times[:count], self.times[count:])
+        taken = RawEntries(self.memory, self.ends[:count], first, self.start)
+        return taken, RawEntries(self.memory, self.ends[count:], rest, cut)
 
 
 def joined(runs: Sequence[RawEntries]) -> RawEntries:
-    """The entries of several runs as one, with padding after them."""
-    sizes = [run.size for run in runs]
-    memory = b"".join([*(memoryview(run.memory)[: run.size] for run in runs), bytes(PADDING)])
-    befores = np.cumsum([0, *sizes])
-    ends = [run.ends + before for run, before in zip(runs, befores[:-1], strict=True)]
-    return RawEntries(memory, np.concatenate([_NOWHERE, *ends]))
+    """The entries of several runs as one."""
+    return runs[0] if len(runs) == 1 else _copied(runs)
+
+
+def _copied(runs: Sequence[RawEntries]) -> RawEntries:
+    """The entries of some runs as one, with padding after them."""
+    memory = b"".join([*(memoryview(run.memory)[run.start : run.end] for run in runs), bytes(PADDING)])
+    befores = np.cumsum([0, *(run.size for run in runs)])
+    ends = [run.ends - run.start + before for run, before in zip(runs, befores[:-1], strict=True)]
+    known = [run.times for run in runs if run.times is not None]
+    times = np.concatenate(known) if known and len(known) == len(runs) else None
+    return RawEntries(memory, np.concatenate([_NOWHERE, *ends]), times)

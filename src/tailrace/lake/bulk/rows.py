@@ -4,6 +4,9 @@ Nearly all entries of an oplog are plain inserts, updates and deletes, or hold s
 `holders.py`). The first of each kind goes through the stages, which decide what event it is; the others
 differ in times, key and document only, and are spliced (`columns.py`). Every other entry takes the general
 path, through the stages and `lake/rows.py`. Both give the same bytes; the tests compare them.
+
+Where the compiled kernel is installed (`kernel.py`), it takes what it can first (`compiled.py`), and what is
+described above happens to the entries that it leaves.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,8 +23,10 @@ from tailrace.events.memo import remember
 from tailrace.events.oplog_entry import PLAIN
 from tailrace.events.pre_image_key import has_pre_image, pre_image_of
 from tailrace.lake.bulk.columns import PlainRows, SharedParts, bulk_columns
+from tailrace.lake.bulk.compiled import NO_ROWS, ChangeSample, CompiledRows, ImageAsk
 from tailrace.lake.bulk.entry_forms import EntryForms
 from tailrace.lake.bulk.holders import HeldRows, Holders, holders_of
+from tailrace.lake.bulk.kernel import compiled_kernel
 from tailrace.lake.bulk.plain_entries import (
     DELETED,
     INSERTED,
@@ -43,8 +48,6 @@ EventsOf: TypeAlias = Callable[[str, Sequence[bytes]], Sequence[ChangeEvent]]
 """(shard, entries of it in order): their canonical events"""
 PreImageOf: TypeAlias = Callable[[str, bytes, int, int], bytes | None]
 """(shard, collection UUID, cluster time of the entry, index within its applyOps): the document before"""
-_Ask: TypeAlias = tuple[str, int, int, bytes, list[bytes | None], int]
-"""(shard, cluster time, index, collection UUID; the list that the answer goes into, and where)"""
 
 
 class BulkRows:
@@ -64,24 +67,40 @@ class BulkRows:
         self._ends = EndRows()
         self._held = HeldRows(marks_end=marks_end)
         self._known: dict[tuple[str, bytes, int], SharedParts] = {}
+        module = compiled_kernel()
+        self._compiled = None if module is None else CompiledRows(module, self._shared, marks_end=marks_end)
         self.entries = 0
         """How many entries were read."""
         self.general_entries = 0
         """How many of them took the general path."""
+        self.compiled_entries = 0
+        """How many of them the compiled kernel took."""
 
     def batch(self, entries: Mapping[str, Sequence[bytes]]) -> pa.RecordBatch:
         """The rows of a time slice, in the order of their tokens.
 
         A time slice has all entries of every shard between two cluster times.
         """
+        if self._compiled is None:
+            return bulk_columns(*self._rows_by_numpy(entries, []))
+        left = self._compiled.take(entries)
+        self.entries += left.taken
+        self.compiled_entries += left.taken
+        plain, general = self._rows_by_numpy(left.entries, left.ends)
+        if not left.taken:
+            return bulk_columns(plain, general)
+        return self._compiled.merged(bulk_columns(plain, general) if plain else general)
+
+    def _rows_by_numpy(
+        self, entries: Mapping[str, Sequence[bytes]], ends: Sequence[TransactionEnd]
+    ) -> tuple[list[PlainRows], pa.RecordBatch]:
+        """Return rows to be spliced, and finished ones, those of ``ends`` included."""
         plain: list[PlainRows] = []
         events: list[ChangeEvent] = []
-        finished: list[pa.RecordBatch] = []
+        all_ends = list(ends)
         for shard, raws in entries.items():
-            groups, ends = self._plain_rows(shard, raws)
-            end_rows, other_ends = self._ends.batch(ends, shard)
-            finished += end_rows
-            events += other_ends
+            groups, own_ends = self._plain_rows(shard, raws)
+            all_ends += own_ends
             is_plain = np.zeros(len(raws), np.bool_)
             for group in groups:
                 is_plain[group.entries.number] = True
@@ -91,11 +110,17 @@ class BulkRows:
                 events += self._events_of(shard, [raws[index] for index in others])
             self.entries += len(raws)
             self.general_entries += len(others)
+        finished, other_ends = self._ends.batch(all_ends)
+        events += other_ends
+        if self._compiled is not None:
+            self._compiled.learn_ends(self._ends)
         if self._pre_image_of is not None:
-            _add_images(plain, events, self._pre_image_of)
+            asks = [] if self._compiled is None else self._compiled.asks()
+            _add_images(plain, events, asks, self._pre_image_of)
         inside, events = transaction_rows(events, shared_parts)
-        general = pa.concat_batches([self._rows.batch(events), *finished])
-        return bulk_columns(plain + inside, general)
+        if events:
+            finished.append(self._rows.batch(events))
+        return plain + inside, pa.concat_batches(finished) if finished else NO_ROWS
 
     def _plain_rows(self, shard: str, raws: Sequence[bytes]) -> tuple[list[PlainRows], list[TransactionEnd]]:
         """Return the rows of plain entries and holders, and the ends of transactions."""
@@ -103,7 +128,7 @@ class BulkRows:
         if not len(run):
             return [], []
         buffer = np.frombuffer(run.memory, np.uint8)
-        starts = np.concatenate([[0], run.ends[:-1]])
+        starts = run.starts
         parts: list[Positions] = []
         holders: list[Holders] = []
         for found in self._forms.find(buffer, starts, run.ends):
@@ -113,19 +138,21 @@ class BulkRows:
             parts.append(changes_of(buffer, found, envelope_of(buffer, found))[0])
 
         def shared_of(head: bytes, entries: PlainEntries, row: int) -> SharedParts | None:
-            return self._shared(shard, head, entries, row)
+            operation = int(entries.part(Part.OPERATION)[row])
+            return self._shared(shard, head, operation, lambda: _sample(entries, row))
 
         groups = plain_groups(shard, joined_entries(run.memory, buffer, parts), shared_of)
         inside, ends = self._held.rows(shard, run.memory, buffer, holders, shared_of)
         return groups + inside, ends
 
-    def _shared(self, shard: str, head: bytes, entries: PlainEntries, row: int) -> SharedParts | None:
-        operation = int(entries.part(Part.OPERATION)[row])
+    def _shared(
+        self, shard: str, head: bytes, operation: int, sample: Callable[[], ChangeSample]
+    ) -> SharedParts | None:
         place = (shard, head, operation)
         if place in self._known:
             return self._known[place]
         try:
-            events = self._events_of(shard, [_as_entry(head, operation, entries, row)])
+            events = self._events_of(shard, [_as_entry(head, operation, sample())])
         except CommandError:
             return None  # the general path raises it, unless the change is inside of a transaction
         if len(events) != 1:
@@ -138,18 +165,22 @@ class BulkRows:
         return remember(self._known, place, shared_parts(event))
 
 
-def _as_entry(head: bytes, operation: int, entries: PlainEntries, row: int) -> bytes:
-    """A change as an entry of its own, without a session."""
-
+def _sample(entries: PlainEntries, row: int) -> ChangeSample:
     def bytes_of(start: Part, size: Part) -> bytes:
         place = int(entries.part(start)[row])
         return entries.memory[place : place + int(entries.part(size)[row])]
 
-    documents = [O_LEAD, bytes_of(Part.O, Part.O_SIZE)]
-    if operation != DELETED:
-        documents += (O2_LEAD, bytes_of(Part.KEY, Part.KEY_SIZE))
     one = entries.at(np.array([row]))
-    return rawbson.document(head, *documents, tail(int(one.ts[0]), 1, int(one.wall[0])))
+    o, key = bytes_of(Part.O, Part.O_SIZE), bytes_of(Part.KEY, Part.KEY_SIZE)
+    return ChangeSample(o, key, int(one.ts[0]), int(one.wall[0]))
+
+
+def _as_entry(head: bytes, operation: int, sample: ChangeSample) -> bytes:
+    """A change as an entry of its own, without a session."""
+    documents = [O_LEAD, sample.o]
+    if operation != DELETED:
+        documents += (O2_LEAD, sample.key)
+    return rawbson.document(head, *documents, tail(sample.ts, 1, sample.wall))
 
 
 def shared_parts(event: ChangeEvent) -> SharedParts:
@@ -158,9 +189,11 @@ def shared_parts(event: ChangeEvent) -> SharedParts:
     return SharedParts(kind, event.entry.head.ns, names_of(kind))
 
 
-def _add_images(plain: Sequence[PlainRows], events: Sequence[ChangeEvent], find: PreImageOf) -> None:
+def _add_images(
+    plain: Sequence[PlainRows], events: Sequence[ChangeEvent], asks: Sequence[ImageAsk], find: PreImageOf
+) -> None:
     """Look up the images of all changes, shard by shard in the order of the oplog."""
-    wanted: list[_Ask] = []
+    wanted = list(asks)
     for rows in plain:
         if rows.entries.operation == INSERTED:
             continue

@@ -132,6 +132,14 @@ def big_endian(values: npt.NDArray[Any]) -> Bytes:
     return values.astype(">u8").view(np.uint8).reshape(-1, 8)
 
 
+def too_large(size: str) -> HistoryError:
+    """The error of a column that has no room for its bytes."""
+    return HistoryError(
+        f"the events of one slice of time have {size} in one column, which has room for {_MOST_BYTES}; "
+        "a transaction may be too large, or a source may have too many shards"
+    )
+
+
 def spliced(count: int, groups: Sequence[Group], kind: pa.DataType) -> pa.Array:
     """A column of ``count`` rows, binary or text; a row that is in no group is null."""
     lengths = np.zeros(count, np.int64)
@@ -140,10 +148,7 @@ def spliced(count: int, groups: Sequence[Group], kind: pa.DataType) -> pa.Array:
     offsets = np.zeros(count + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     if offsets[-1] > _MOST_BYTES:
-        raise HistoryError(
-            f"the events of one slice of time have {offsets[-1]} bytes in one column, which has room for "
-            f"{_MOST_BYTES}; a transaction may be too large, or a source may have too many shards"
-        )
+        raise too_large(f"{offsets[-1]} bytes")
     target = np.empty(int(offsets[-1]) + PADDING, np.uint8)
     for group in groups:
         position = offsets[group.rows]

@@ -16,8 +16,8 @@ from tailrace.bson.dates import MICROSECONDS
 from tailrace.events.change_event import ChangeEvent, EventKinds
 from tailrace.events.event_token import LARGE_NUMBER, numbered_text, token_document
 from tailrace.events.layout import event as events_layout
-from tailrace.events.layout.template import SESSION, TIME, TRANSACTION_NUMBER, WALL, Hole, Template
-from tailrace.events.layout.token import token_text, token_type_bits
+from tailrace.events.layout.template import INDEX, SESSION, TIME, TRANSACTION_NUMBER, WALL, Hole, Template
+from tailrace.events.layout.token import change_token, token_text, token_type_bits
 from tailrace.events.memo import remember
 from tailrace.events.oplog_entry import Extras, Head, OplogEntry
 from tailrace.events.stages.transform.noop import transform_noop
@@ -31,6 +31,7 @@ from tailrace.lake.schema import CANONICAL, NAMES, SCHEMA, TIME_COLUMNS, TOKEN_V
 class TransactionEnd:
     """The end of a transaction that is in one entry."""
 
+    shard: str
     ts: int
     wall: bytes
     lsid: bytes
@@ -38,6 +39,17 @@ class TransactionEnd:
     count: int
     """how many operations it has"""
     namespaces: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EndLayout:
+    """How ends with the same namespaces are written."""
+
+    token: Template
+    """`SESSION` is what `EndRows.session_of` returns"""
+    event: Template
+    rest: Template
+    names: tuple[str, str, str | None, str | None]
 
 
 class EndRows:
@@ -48,17 +60,13 @@ class EndRows:
         self._templates: dict[tuple[int, ...], _Templates | None] = {}
         self._tokens: dict[bytes, tuple[bytes, bytes | None]] = {}
 
-    def batch(
-        self, ends: Sequence[TransactionEnd], shard: str
-    ) -> tuple[list[pa.RecordBatch], list[ChangeEvent]]:
+    def batch(self, ends: Sequence[TransactionEnd]) -> tuple[list[pa.RecordBatch], list[ChangeEvent]]:
         """Return the rows of some ends, and the events of others, which need the general path."""
         groups: dict[tuple[int, ...], list[TransactionEnd]] = {}
         others: list[TransactionEnd] = []
         for end in ends:
             if 0 < end.number < LARGE_NUMBER:
-                groups.setdefault((len(end.lsid), *[len(ns.encode()) for ns in end.namespaces]), []).append(
-                    end
-                )
+                groups.setdefault(_lengths(end), []).append(end)
             else:
                 others.append(end)
         written: list[tuple[list[bytes], list[bytes]]] = []
@@ -74,21 +82,35 @@ class EndRows:
                 taken += group
         shown = [raw for events, _ in written for raw in events]
         rests = [raw for _, of_group in written for raw in of_group]
-        batches = [self._rows(taken, shown, rests, shard)] if taken else []
-        return batches, [self._event(end, shard) for end in others]
+        batches = [self._rows(taken, shown, rests)] if taken else []
+        return batches, list(map(self._event, others))
 
-    def _event(self, end: TransactionEnd, shard: str = "") -> ChangeEvent:
+    def layout_of(self, end: TransactionEnd) -> EndLayout | None:
+        """How ends like one whose row was made are written; None if it is not known."""
+        templates = self._templates.get(_lengths(end))
+        if templates is None:
+            return None
+        values = {NAMESPACES: names_array(end.namespaces)}
+        event, rest = templates.event.bound(values), templates.rest.bound(values)
+        return EndLayout(_NUMBERED_TOKEN, event, rest, names_of(self._event(end).kind))
+
+    def session_of(self, end: TransactionEnd) -> tuple[bytes, bytes | None] | None:
+        """What tokens of an end's session have before the number, and their type bits, if it is known."""
+        return self._tokens.get(end.lsid)
+
+    def _event(self, end: TransactionEnd) -> ChangeEvent:
         extras = Extras(lsid=end.lsid, txn_number=end.number, in_apply_ops=True, operations_before=end.count)
         payload = end_payload(end.namespaces, end.lsid, end.number)
         entry = OplogEntry(rawbson.EMPTY, _HEAD, rawbson.EMPTY, payload, end.ts, 0, end.wall, extras)
         event = transform_noop(entry, self._kinds, frozenset())
-        event.shard = shard
+        event.shard = end.shard
         return event
 
     def _learned(self, end: TransactionEnd) -> "_Templates | None":
         """Return how the ends of a group are written, found by writing two that have all values different."""
         samples = [
             TransactionEnd(
+                end.shard,
                 _PATTERN * factor,
                 _pack_int64(_PATTERN * factor + 1),
                 end.lsid,
@@ -106,9 +128,7 @@ class EndRows:
         event = self._event(end)
         return events_layout.layout.without_token.write(event, CANONICAL, b""), entry_rest(event) or b""
 
-    def _rows(
-        self, ends: Sequence[TransactionEnd], shown: list[bytes], rests: list[bytes], shard: str
-    ) -> pa.RecordBatch:
+    def _rows(self, ends: Sequence[TransactionEnd], shown: list[bytes], rests: list[bytes]) -> pa.RecordBatch:
         around = [self._tokens.get(end.lsid) or self._around(end) for end in ends]
         tokens = [
             numbered_text(end.ts, end.count, middle, end.number)
@@ -124,7 +144,7 @@ class EndRows:
             "wall_time": walls,
             **{column: [name] * len(ends) for column, name in zip(NAMES, names, strict=True)},
             "event": shown,
-            "shard": [shard] * len(ends),
+            "shard": [end.shard for end in ends],
             "txn_index": [end.count for end in ends],
             "entry_rest": rests,
         }
@@ -144,21 +164,34 @@ class EndRows:
 _HEAD: Final = Head("n", END_NAMESPACE, None)
 _PATTERN: Final = 0x0D3B_59A7_61C2
 """A number whose bytes, and those of its neighbours and multiples, are nowhere else in a row"""
-_COUNT: Final = "count"
-_NAMESPACES: Final = "namespaces"
+COUNT: Final = "count"
+NAMESPACES: Final = "namespaces"
 _WORTH_IT: Final = 4
 _pack_int64 = rawbson.INT64_LE.pack
 _pack_uint64 = rawbson.UINT64_LE.pack
 
 
+_CHANGE_TOKEN: Final = change_token("insert", None)
+_NUMBERED_TOKEN: Final = Template([
+    _CHANGE_TOKEN.fixed[0], TIME, _CHANGE_TOKEN.fixed[1], INDEX, SESSION, TRANSACTION_NUMBER,
+    _CHANGE_TOKEN.fixed[3],
+])  # fmt: skip
+"""What `numbered_text` writes"""
+
+
+def _lengths(end: TransactionEnd) -> tuple[int, ...]:
+    """What ends have in common that differ in values only."""
+    return len(end.lsid), *[len(ns.encode()) for ns in end.namespaces]
+
+
 def _values(end: TransactionEnd) -> dict[Hole, bytes]:
     return {
-        _NAMESPACES: names_array(end.namespaces),
+        NAMESPACES: names_array(end.namespaces),
         SESSION: end.lsid,
         TIME: _pack_uint64(end.ts),
         WALL: end.wall,
         TRANSACTION_NUMBER: _pack_int64(end.number),
-        _COUNT: _pack_int64(end.count),
+        COUNT: _pack_int64(end.count),
     }
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 
 from tailrace.events.change_event import ChangeEvent
@@ -134,12 +135,20 @@ class _SliceReader:
         self.last_count, self.last_size = len(run), run.size
         if run:
             self._held.append(run)
-            self.position = entry_time(run[-1])
+            self.position = entry_time(run[-1]) if run.times is None else int(run.times[-1])
 
     def take(self, limit: int) -> RawEntries:
         """Remove and return the entries up to a cluster time."""
-        taken, self._held = joined(self._held), []
-        if self.position > limit:
-            taken, rest = taken.parted(bisect_right(taken, limit, key=entry_time))
-            self._held = [rest]
-        return taken
+        if self.position <= limit:
+            taken, self._held = self._held, []
+            return joined(taken)
+        parts = [run.parted(_count_until(run, limit)) for run in self._held]
+        self._held = [rest for _, rest in parts if rest]
+        return joined([taken for taken, _ in parts if taken])
+
+
+def _count_until(run: RawEntries, limit: int) -> int:
+    """Return how many entries are not after a cluster time."""
+    if run.times is None:
+        return bisect_right(run, limit, key=entry_time)
+    return int(np.searchsorted(run.times, np.uint64(max(limit, 0)), "right"))

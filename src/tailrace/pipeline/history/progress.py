@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tailrace.events.cluster_time import seconds_of, to_pair
+from tailrace.lake.bulk.kernel import kernel_in_words
 from tailrace.log_lines import fields
 
 _LOG: Final = logging.getLogger("tailrace.pipeline")
@@ -54,6 +55,7 @@ class Progress:
             "batches": self.batches,
             "through": to_pair(self.through),
             "lagSeconds": self.lag_seconds,
+            "kernel": kernel_in_words(),
         }
 
 

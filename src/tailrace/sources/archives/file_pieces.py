@@ -15,9 +15,11 @@ from tailrace.events.cluster_time import END_OF_TIME, in_words
 from tailrace.events.layout.entry import TAIL_OFFSETS, TAIL_SIZE
 from tailrace.events.layout.template import TIME
 from tailrace.lake.bulk.entry_forms import EntryForms
+from tailrace.lake.bulk.kernel import compiled_kernel
 from tailrace.lake.bulk.plain_entries import has_tail
 from tailrace.lake.bulk.raw_entries import RawEntries
 from tailrace.lake.bulk.splicing import PADDING, Positions, items
+from tailrace.lake.schema import Times
 from tailrace.sources.archives.entries import entry_time
 
 _read_int32 = rawbson.INT32_LE.unpack_from
@@ -41,8 +43,7 @@ class FilePiece:
 
 def leading_entries(buffer: bytes, last: int, through: int) -> FilePiece:
     """Return the entries of a buffer up to ``through``; they have to ascend, from ``last`` on."""
-    stops, damage = _ends(buffer)
-    times, count = _times(buffer, stops)
+    stops, damage, times, count = _split(buffer)
     if count < len(stops):
         start = int(stops[count - 1]) if count else 0
         damage = _fault(buffer[start : int(stops[count])])
@@ -61,8 +62,28 @@ def leading_entries(buffer: bytes, last: int, through: int) -> FilePiece:
                 f"the entry's {in_words(int(times[count]))} does not come after the "
                 f"{in_words(int(before[count]))} of the one before it"
             )
-    entries = RawEntries(buffer, stops[:count])
+    entries = RawEntries(buffer, stops[:count], times[:count])
     return FilePiece(entries, entries.size, int(times[count - 1]) if count else last, is_over, damage)
+
+
+def _split(buffer: bytes) -> tuple[Positions, str | None, Times, int]:
+    """Return where documents end, what is wrong after them, their times, and how many are entries."""
+    kernel = compiled_kernel()
+    if kernel is None:
+        stops, damage = _ends(buffer)
+        times, is_known = _plain_times(buffer, stops)
+    else:
+        ends, found = kernel.split(buffer)
+        stops, times = np.frombuffer(ends, np.int64), np.frombuffer(found, np.uint64).copy()
+        is_known = times > 0
+        damage = _ends(buffer[int(stops[-1]) :] if len(stops) else buffer)[1]
+    for index in np.flatnonzero(~is_known).tolist():
+        start = int(stops[index - 1]) if index else 0
+        try:
+            times[index] = entry_time(buffer[start : int(stops[index])])
+        except (ValueError, CommandError):
+            return stops, damage, times, index
+    return stops, damage, times, len(stops)
 
 
 def _ends(buffer: bytes) -> tuple[Positions, str | None]:
@@ -89,8 +110,8 @@ def _ends(buffer: bytes) -> tuple[Positions, str | None]:
     return ends, damage
 
 
-def _times(buffer: bytes, ends: Positions) -> tuple[npt.NDArray[np.uint64], int]:
-    """Return the times of documents, and how many are entries before the first that is none."""
+def _plain_times(buffer: bytes, ends: Positions) -> tuple[Times, npt.NDArray[np.bool_]]:
+    """Return the times of entries of usual forms, and which these are."""
     times = np.zeros(len(ends), np.uint64)
     is_plain = np.zeros(len(ends), np.bool_)
     starts = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
@@ -107,12 +128,7 @@ def _times(buffer: bytes, ends: Positions) -> tuple[npt.NDArray[np.uint64], int]
             if "ts" in found.places:
                 times[others[found.rows]] = items(data, "<u8")[found.places["ts"]]
                 is_plain[others[found.rows]] = True
-    for index in np.flatnonzero(~is_plain).tolist():
-        try:
-            times[index] = entry_time(buffer[int(starts[index]) : int(ends[index])])
-        except (ValueError, CommandError):
-            return times, index
-    return times, len(ends)
+    return times, is_plain
 
 
 def _fault(raw: bytes) -> str:

@@ -1,0 +1,96 @@
+"""Whether the compiled kernel makes the rows, or numpy.
+
+The kernel is the distribution `tailrace-native` (``pip install tailrace[native]``). It is used where it is
+installed; both make the same rows. It is not used if the environment variable `TAILRACE_KERNEL` is ``numpy``.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import import_module
+from typing import Final, Protocol, TypeAlias, cast
+
+import pyarrow as pa
+
+from tailrace.errors import UsageError
+from tailrace.lake.schema import SCHEMA
+
+VARIABLE: Final = "TAILRACE_KERNEL"
+NUMPY, NATIVE = "numpy", "native"
+_INTERFACE: Final = 1
+
+Pieces: TypeAlias = tuple[Sequence[bytes], bytes]
+"""The fixed pieces of a template, and a letter for each hole between them"""
+KernelLayout: TypeAlias = tuple[Pieces, Pieces, Pieces | None, Sequence[str | None], str]
+"""(token, event, `entry_rest`; operation, database, collection and UUID; shard)"""
+UnknownKind: TypeAlias = tuple[int, bool, int, bytes, bytes, bytes, int, int]
+"""(number, whether its events show a session, operation; of one change: head, `o`, key, time, wall time)"""
+KernelEnd: TypeAlias = tuple[int, bytes, bytes, int, int, Sequence[int]]
+"""(cluster time, wall time, session, number, how many operations a transaction has, their namespaces)"""
+KernelColumn: TypeAlias = tuple[bytes | None, bytes | None, bytes]
+"""(which rows are not null; offsets; data)"""
+
+
+class Kernel(Protocol):
+    """What the compiled kernel does; `compiled.py` explains the order of calls."""
+
+    def __len__(self) -> int: ...
+    def clear(self) -> None: ...
+    def scan(self, shard: int, memory: bytes, start: int, ends: object) -> Sequence[UnknownKind]: ...
+    def learn(self, kind: int, shows_session: bool, layout: KernelLayout, namespace: int) -> None: ...
+    def learn_end(self, lsid_size: int, namespaces: Sequence[int], layout: KernelLayout) -> None: ...
+    def learn_session(self, lsid: bytes, middle: bytes, type_bits: bytes | None) -> None: ...
+    def settle(self, marks_end: bool) -> tuple[bytes, Sequence[KernelEnd]]: ...
+    def rows(self) -> int: ...
+    def changes(self) -> Sequence[tuple[int, int, int, int]]: ...
+    def columns(
+        self,
+        times: bytes,
+        finished: Sequence[KernelColumn],
+        images: Sequence[bytes | None],
+        allocate: Callable[[int], tuple[pa.Buffer, memoryview]],
+    ) -> tuple[int, list[tuple[pa.Buffer | None, pa.Buffer | None, pa.Buffer, int]]]: ...
+
+
+class KernelModule(Protocol):
+    """The module `tailrace_native`."""
+
+    INTERFACE: int
+    COLUMNS: list[str]
+
+    def Kernel(self) -> Kernel: ...  # noqa: N802 - a class
+
+    def split(self, memory: bytes) -> tuple[bytes, bytes]:
+        """Where whole documents at the beginning of some bytes end, and their times; 0 for an unknown one."""
+
+
+def compiled_kernel() -> KernelModule | None:
+    """The compiled kernel; None if numpy has to do."""
+    return None if _choice() == NUMPY else _installed()[0]
+
+
+def kernel_in_words() -> str:
+    """Which of the two makes the rows, and why, for people."""
+    if _choice() == NUMPY:
+        return f"numpy ({VARIABLE} is set)"
+    module, reason = _installed()
+    return f"numpy ({reason})" if module is None else "compiled"
+
+
+def _choice() -> str:
+    choice = os.environ.get(VARIABLE) or NATIVE
+    if choice not in (NUMPY, NATIVE):
+        raise UsageError(f"{VARIABLE} is {choice!r}; it may be {NUMPY} or {NATIVE}")
+    return choice
+
+
+@cache
+def _installed() -> tuple[KernelModule | None, str]:
+    """The module of the kernel; or None, and why it is not used."""
+    try:
+        module = cast("KernelModule", import_module("tailrace_native"))
+    except ImportError:
+        return None, "tailrace-native is not installed"
+    if module.INTERFACE != _INTERFACE or SCHEMA.names != module.COLUMNS:
+        return None, "the installed tailrace-native is of another release"
+    return module, ""
