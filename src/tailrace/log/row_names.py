@@ -4,7 +4,6 @@ Reading these columns takes a tenth of what reading whole rows takes. What was f
 memory, because files never change.
 """
 
-from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final, NamedTuple, TypeAlias
@@ -47,12 +46,9 @@ class RowNames:
 
         It may be that there is more to skip from there. Raises `HistoryError` for a damaged file.
         """
-        files = self._table.files
         place = after
         may_read = True
-        for file in files[bisect_right(files, after, key=lambda file: file.last_time) :]:
-            if file.first_time > through:
-                break
+        for file in self._table.files.between(after, through):
             groups = self._groups(file)
             for number in range(len(groups) + GROUPS_AT_ONCE):
                 if number == len(groups):
