@@ -1,7 +1,8 @@
-"""A history with many files: what a commit, a checkpoint and opening it cost, and how much memory.
+"""A history with many files: what a commit, a checkpoint and opening it cost, how much memory, and planning.
 
-The table is synthetic: its log has a million files, and hardly any of them exists. Opening and committing are
-measured in a new process each. The short run has a tenth of the files.
+The table is synthetic: its log has a million files, and hardly any of them exists. Each step is measured in a
+new process. The short run has a tenth of the files. A query is planned on a table of a thousand files that
+have a million rows each.
 """
 
 import os
@@ -24,6 +25,7 @@ from tailrace.lake.positions import THROUGH, position_transactions
 from tailrace.lake.table import HistoryTable
 
 FILES, FILES_FULL = 100_000, 1_000_000
+FILES_OF_PLAN: Final = 1_000
 ROWS: Final = 1_000_000
 """Rows of a file; only the log says so"""
 _START: Final = 1_700_000_000
@@ -53,6 +55,7 @@ def synthetic_files(start: int, stop: int) -> Iterator[AddedFile]:
             last_wall=second * 1000 + 999,
             walls_missing=0,
             modified=second * 1000 + 2000,
+            commands=0,
         )
 
 
@@ -103,6 +106,17 @@ def checkpoint(folder: Path) -> None:
     print(seconds, newest.stat().st_size / 1e6, _peak())
 
 
+def plan(folder: Path) -> None:
+    """Plan a query as Spark's planner does; print how long that takes and how many tasks it has."""
+    from tailrace.pipeline.options.event_options import read_options
+    from tailrace.pipeline.stream_batches import StreamBatches
+
+    started = perf_counter()
+    stream = StreamBatches(read_options({"history": str(folder), "database": "shop", "collection": "orders"}))
+    pieces = stream.whole()
+    print(perf_counter() - started, len(pieces))
+
+
 def _peak() -> float:
     """The most memory that this process had, in MiB; `getrusage` counts that of its parent, too."""
     (line,) = (line for line in Path("/proc/self/status").read_text().splitlines() if "VmHWM" in line)
@@ -124,6 +138,9 @@ def main() -> None:
         ((open_seconds, before, open_peak),) = _child("open", folder)
         _, *times = _child("commit", folder)
         ((checkpoint_seconds, megabytes, checkpoint_peak),) = _child("checkpoint", folder)
+        few = Path(place) / "few"
+        build(few, FILES_OF_PLAN)
+        ((plan_seconds, pieces),) = _child("plan", few)
     print_times("commit", [time for (time,) in times])
     print_goal("commit, median", median(time for (time,) in times) * 1000, "below 5", " ms")
     print_goal("open", open_seconds, "below 5", " s")
@@ -131,7 +148,11 @@ def main() -> None:
     print(f"  before the table was opened       {before:8.2f} MiB")
     print(f"  a checkpoint, in another thread   {checkpoint_seconds:8.2f} s   {megabytes:.0f} MB")
     print_goal("peak memory of the process", checkpoint_peak, "below 600", " MiB")
+    print(f"  a query on {FILES_OF_PLAN * ROWS:,} rows has {pieces:.0f} tasks")
+    print_goal("planning it", plan_seconds, "below 1", " s")
 
 
 if __name__ == "__main__":
-    {"open": opened, "commit": commits, "checkpoint": checkpoint}[sys.argv[1]](Path(sys.argv[2]))
+    {"open": opened, "commit": commits, "checkpoint": checkpoint, "plan": plan}[sys.argv[1]](
+        Path(sys.argv[2])
+    )

@@ -99,6 +99,7 @@ def _addition(file: AddedFile, *, changes_data: bool) -> dict[str, Any]:
         "modificationTime": file.modified,
         "dataChange": changes_data,
         "stats": file.stats,
+        "tags": file.tags,
     }
 
 

@@ -12,8 +12,10 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tailrace.lake.data_file import COMMANDS_TAG
 from tailrace.lake.files.file_columns import FILE_COLUMNS, joined
 from tailrace.lake.files.statistics import parsed_statistics, statistics_texts
 from tailrace.lake.storage.log_store import LogStore
@@ -28,7 +30,7 @@ REMOVED_HOURS: Final = 2
 """Checkpoints have the files that were removed since; those that were removed before are deleted"""
 _BATCH_FILES: Final = 16_384
 _PARSED_FILES: Final = 4096
-_READ: Final = ("path", "size", "modificationTime", "stats")
+_READ: Final = ("path", "size", "modificationTime", "stats", "tags")
 _STRINGS: Final = pa.map_(pa.string(), pa.string())
 _ADD: Final = pa.struct([
     pa.field("path", pa.string()),
@@ -37,6 +39,7 @@ _ADD: Final = pa.struct([
     pa.field("modificationTime", pa.int64()),
     pa.field("dataChange", pa.bool_()),
     pa.field("stats", pa.string()),
+    pa.field("tags", _STRINGS),
 ])  # fmt: skip
 _REMOVE: Final = pa.struct([
     pa.field("path", pa.string()),
@@ -106,9 +109,21 @@ def read_files(store: LogStore, names: Sequence[str]) -> Iterator[pa.RecordBatch
 
 
 def _parsed(added: pa.StructArray) -> pa.RecordBatch:
-    path, size, modified, stats = (added.field(name) for name in _READ)
-    arrays = {"path": path, "size": size, "modified": modified, **parsed_statistics(stats)}
+    columns = dict(zip((field.name for field in added.type), added.flatten(), strict=True))
+    arrays = {
+        "path": columns["path"],
+        "size": columns["size"],
+        "modified": columns["modificationTime"],
+        "commands": _commands(columns.get("tags"), len(added)),
+        **parsed_statistics(columns["stats"]),
+    }
     return pa.record_batch([arrays[name] for name in FILE_COLUMNS.names], schema=FILE_COLUMNS)
+
+
+def _commands(tags: pa.MapArray | None, count: int) -> pa.Array:
+    if tags is None:
+        return pa.nulls(count, pa.int64())
+    return pc.map_lookup(tags, query_key=COMMANDS_TAG, occurrence="first").cast(pa.int64())
 
 
 def read_removals(store: LogStore, names: Sequence[str]) -> Iterator[Removal]:
@@ -208,6 +223,7 @@ def _added(files: pa.RecordBatch) -> pa.StructArray:
         files["modified"],
         pa.repeat(pa.scalar(False), files.num_rows),
         statistics_texts(files),
+        _tags(files["commands"]),
     )
 
 
@@ -226,6 +242,12 @@ def _removed(files: Sequence[Removal]) -> pa.StructArray:
 
 def _structs(kind: pa.StructType, *columns: pa.Array) -> pa.StructArray:
     return pa.StructArray.from_arrays(columns, fields=list(kind))
+
+
+def _tags(commands: pa.Array) -> pa.MapArray:
+    values = commands.drop_null().cast(pa.string())
+    offsets = np.cumsum([0, *commands.is_valid().to_numpy(zero_copy_only=False)], dtype=np.int32)
+    return pa.MapArray.from_arrays(offsets, pa.repeat(COMMANDS_TAG, len(values)), values)
 
 
 def _no_values(count: int) -> pa.MapArray:

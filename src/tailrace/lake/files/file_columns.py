@@ -30,10 +30,11 @@ FILE_COLUMNS: Final = pa.schema([
     pa.field("last_wall", pa.int64()),
     pa.field("walls_missing", pa.int64(), nullable=False),
     pa.field("modified", pa.int64(), nullable=False),
+    pa.field("commands", pa.int64()),
 ])  # fmt: skip
 """What `AddedFile` has, and the cluster times of the tokens"""
 
-_COPIED: Final = ("path", "size", "rows", "first_wall", "last_wall", "walls_missing", "modified")
+_COPIED: Final = ("path", "size", "rows", "first_wall", "last_wall", "walls_missing", "modified", "commands")
 _TIME_BYTES: Final = 9
 """The type and the eight bytes of the cluster time that a token begins with"""
 _OBJECTS_AT_ONCE: Final = 256
@@ -56,7 +57,7 @@ def files_of(batch: pa.RecordBatch) -> Iterator[AddedFile]:
         columns = [piece.column(name).to_pylist() for name in _COPIED]
         tokens = [piece.column(name).to_pylist() for name in ("first_token", "last_token")]
         for *copied, first, last in zip(*columns, *tokens, strict=True):
-            path, size, rows, first_wall, last_wall, walls_missing, modified = copied
+            path, size, rows, first_wall, last_wall, walls_missing, modified, commands = copied
             yield AddedFile(
                 path=path,
                 size=size,
@@ -67,6 +68,7 @@ def files_of(batch: pa.RecordBatch) -> Iterator[AddedFile]:
                 last_wall=last_wall,
                 walls_missing=walls_missing,
                 modified=modified,
+                commands=commands,
             )
 
 

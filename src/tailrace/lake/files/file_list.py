@@ -6,7 +6,7 @@ joined, so that there are few small ones.
 """
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any, Final, overload
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tailrace.lake.data_file import AddedFile
-from tailrace.lake.files.file_columns import columns_of, files_of, joined, numbers
+from tailrace.lake.files.file_columns import FILE_COLUMNS, columns_of, files_of, joined, numbers
 
 _BLOCK_FILES: Final = 16_384
 
@@ -129,6 +129,19 @@ class FileList(Sequence[AddedFile]):
             stop += 1
         return self._slice(start, max(start, stop))
 
+    def where(self, is_wanted: Callable[[pa.RecordBatch], Any]) -> "FileList":
+        """The files that a condition on columns accepts."""
+        found = (block.columns.filter(is_wanted(block.columns)) for block in self._blocks)
+        return FileList(_Block(batch) for batch in found if batch.num_rows)
+
+    def __reduce__(self) -> Any:
+        """Pickle the columns without what else is in the memory of their blocks."""
+        stream = pa.BufferOutputStream()
+        with pa.ipc.new_stream(stream, FILE_COLUMNS) as writer:
+            for block in self._blocks:
+                writer.write_batch(block.columns)
+        return _unpickled, (stream.getvalue().to_pybytes(),)
+
     def batches(self) -> list[pa.RecordBatch]:
         """The columns of all files (`FILE_COLUMNS`), in pieces."""
         return [block.columns for block in self._blocks]
@@ -167,6 +180,10 @@ class FileList(Sequence[AddedFile]):
         held = pa.chunked_array([block.columns.column("path") for block in self._blocks], pa.string())
         names = pa.array(paths, pa.string())
         return set(names.filter(pc.invert(pc.is_in(names, value_set=held))).to_pylist())
+
+
+def _unpickled(content: bytes) -> FileList:
+    return FileList.of(pa.ipc.open_stream(content))
 
 
 def _checked(blocks: list[_Block]) -> list[_Block]:
