@@ -5,12 +5,14 @@ the order of tokens are merged into one; the commit that puts it in their place 
 was merged before waits until as much has been written after it, so that no row is rewritten often. When its
 rows are a day old they are merged once more, into files so large that even a long history has few.
 
+Groups of files are merged one after another here, or by the tasks of a cluster: a `Merge` is what runs them.
+
 The old files stay for a while, for readers of an older version (`vacuum.py`).
 """
 
 import time
-from collections.abc import Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, TypeAlias
 from uuid import uuid4
 
 import numpy as np
@@ -29,32 +31,47 @@ from tailrace.lake.writer import ROW_GROUP_ROWS, TARGET_BYTES, write_files
 SMALL_BYTES: Final = 32 << 20
 MIN_FILES: Final = 8
 COLD_SECONDS: Final = 86_400.0
-_COLD_GROUPS: Final = 1
-"""In one call: a group takes about a minute, and small files must not wait for all of them"""
+_WAITING_GROUPS: Final = 1
+"""How many groups with old rows are merged in one call: each takes about a minute, and small files must not
+wait for all of them"""
 _WHOLE: Final = 1 << 62
 """A merged file is not divided: what goes into it is chosen by size"""
 
 
+Group: TypeAlias = Sequence[AddedFile]
+"""Files that are neighbours, to be merged into one"""
+Merge: TypeAlias = Callable[[LogStore, Sequence[Group]], Iterable[list[AddedFile]]]
+"""Returns the merged files of each group, as `merge_group` does"""
+
+
+def merge_one_by_one(store: LogStore, groups: Sequence[Group]) -> Iterator[list[AddedFile]]:
+    """Merge in this process."""
+    for group in groups:
+        yield merge_group(store, group)
+
+
 def compact(
     table: HistoryTable,
+    merge: Merge = merge_one_by_one,
     *,
     target_bytes: int = TARGET_BYTES,
     small_bytes: int = SMALL_BYTES,
     min_files: int = MIN_FILES,
     cold_bytes: int | None = None,
+    most_cold: int = _WAITING_GROUPS,
     now: float | None = None,
 ) -> int:
     """Merge what is worth merging, files of the log included; return how many data files were replaced.
 
-    Files with rows older than a day become about ``cold_bytes`` large, by default what is best for the store.
+    Files with rows older than a day become about ``cold_bytes`` large, by default what is best for the store;
+    at most ``most_cold`` groups of them are merged.
     Files that another process changes meanwhile are left for the next time. ``now`` is in seconds since 1970.
     """
     table.refresh()
     replaced = 0
     groups = small_groups(table, target_bytes=target_bytes, small_bytes=small_bytes, min_files=min_files)
-    groups += cold_groups(table, cold_bytes=cold_bytes, now=now)[:_COLD_GROUPS]
-    for files in groups:
-        merged = merge(table.store, files)
+    groups += cold_groups(table, cold_bytes=cold_bytes, now=now)[:most_cold]
+    for files, merged in zip(groups, merge(table.store, groups), strict=True):
         if merged and change_files(table, merged, removed=files):
             replaced += len(files)
     tidy_log(table)
@@ -67,7 +84,7 @@ def small_groups(
     target_bytes: int = TARGET_BYTES,
     small_bytes: int = SMALL_BYTES,
     min_files: int = MIN_FILES,
-) -> list[Sequence[AddedFile]]:
+) -> list[Group]:
     """Groups of small files, each to be merged into one."""
     found = candidates(
         table.files.column("size"), target_bytes=target_bytes, small_bytes=small_bytes, min_files=min_files
@@ -77,7 +94,7 @@ def small_groups(
 
 def cold_groups(
     table: HistoryTable, *, cold_bytes: int | None = None, now: float | None = None
-) -> list[Sequence[AddedFile]]:
+) -> list[Group]:
     """Groups of files with old rows, each to be merged into one."""
     target = table.store.cold_bytes if cold_bytes is None else cold_bytes
     limit = int((time.time() if now is None else now) - COLD_SECONDS)
@@ -121,7 +138,7 @@ def _without_heavy_start(group: range, sizes: npt.NDArray[np.int64]) -> range:
     return range(0)
 
 
-def merge(store: LogStore, files: Sequence[AddedFile]) -> list[AddedFile]:
+def merge_group(store: LogStore, files: Group) -> list[AddedFile]:
     """Write the rows of some files into one; nothing if another process has merged and deleted them."""
     # Its own name: one that was left by a process that died may be deleted at any moment.
     name = f"merged-{files[0].first_time:016x}-{files[-1].last_time:016x}-{uuid4().hex[:8]}"
@@ -131,7 +148,7 @@ def merge(store: LogStore, files: Sequence[AddedFile]) -> list[AddedFile]:
         return []
 
 
-def _rows(store: LogStore, files: Sequence[AddedFile]) -> Iterator[pa.RecordBatch]:
+def _rows(store: LogStore, files: Group) -> Iterator[pa.RecordBatch]:
     for file in files:
         for batch in read_verified(store, file.path, ROW_GROUP_ROWS, size=file.size):
             # Without the names of the file's own schema, which differ in what may be null.

@@ -35,6 +35,7 @@ from tailrace.lake.files.checkpoints import (
 from tailrace.lake.storage.log_store import LogStore
 from tailrace.lake.table import HistoryTable
 
+_JSON: Final = json.JSONEncoder(separators=(",", ":"))
 CHECKPOINT_COMMITS: Final = 100
 """A reader that opens the table reads the commits since the last checkpoint one by one"""
 _FILES_PER_COMMIT: Final = 1000
@@ -80,7 +81,7 @@ def write_commit(
     )
     actions += ({"remove": _removal(file, now, changes_data=changes_data)} for file in removed)
     actions += ({"add": _addition(file, changes_data=changes_data)} for file in added)
-    text = "".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions)
+    text = "".join(_JSON.encode(action) + "\n" for action in actions)
     try:
         if added:
             table.store.settle()  # the files' names have to be there when the commit is

@@ -17,7 +17,8 @@ from tailrace.lake.table import HistoryTable
 
 GROUPS_AT_ONCE: Final = 16
 """Row groups to read in one call, because others wait for its thread: about 20 ms."""
-_MOST_FILES: Final = 4096
+_MOST_GROUPS: Final = 1 << 19
+"""Row groups to remember: those of 4,000 files of 128 MB, or of 500 of 1 GB; about 150 MB."""
 _ALL_ROWS: Final = 1 << 30
 """More than a row group has."""
 
@@ -40,6 +41,8 @@ class RowNames:
         self._table = table
         self._kinds = RowKinds()
         self._known: OrderedDict[str, list[_Group]] = OrderedDict()
+        self._count = 0
+        """Groups of all files together."""
 
     def skip(self, after: int, through: int, is_unseen: IsUnseen) -> int:
         """The cluster time up to which no row after ``after`` is seen; at most ``through``.
@@ -69,8 +72,8 @@ class RowNames:
     def _groups(self, file: AddedFile) -> list[_Group]:
         groups = self._known.setdefault(file.path, [])
         self._known.move_to_end(file.path)
-        while len(self._known) > _MOST_FILES:
-            self._known.popitem(last=False)
+        while self._count > _MOST_GROUPS and len(self._known) > 1:
+            self._count -= len(self._known.popitem(last=False)[1])
         return groups
 
     def _read_more(self, file: AddedFile, groups: list[_Group]) -> bool:
@@ -93,4 +96,6 @@ class RowNames:
                 )
         except FileNotFoundError:
             return False  # it was merged with others: the reader of whole rows finds those
+        finally:
+            self._count += len(groups) - begin
         return len(groups) > begin

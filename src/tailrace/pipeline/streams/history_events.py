@@ -29,6 +29,7 @@ from tailrace.pipeline.streams.row_condition import ALL_ROWS, RowCondition
 _PART_BYTES: Final = 16 << 20
 _LARGE_PART_BYTES: Final = 128 << 20
 _FEW_PARTS: Final = 64
+_MOST_PARTS: Final = 10_000
 _NAMED_ROWS: Final = 8192
 _NAMES: Final = ("operation", "db", "coll")
 
@@ -101,7 +102,8 @@ class HistoryEvents(EventSource):
         """One for every few megabytes of files; larger ones if there would be many."""
         size = self._table().files.between(after, through).size
         few = min(size // _PART_BYTES, _FEW_PARTS)
-        return max(few, size // _LARGE_PART_BYTES, 1)
+        many = min(size // _LARGE_PART_BYTES, _MOST_PARTS)
+        return max(few, many, 1)
 
     def narrowed(self, after: int, through: int, condition: RowCondition) -> tuple[int, int]:
         """By the wall times of the files."""
