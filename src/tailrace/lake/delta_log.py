@@ -18,7 +18,7 @@ from typing import Any, Final
 import pyarrow as pa
 from deltalake import DeltaTable
 
-from tailrace.errors import HistoryError
+from tailrace.errors import CommandError, HistoryError
 from tailrace.events.stream_release import CURRENT_RELEASE, StreamRelease
 from tailrace.lake.data_file import AddedFile
 from tailrace.lake.files.checkpoints import (
@@ -31,7 +31,7 @@ from tailrace.lake.files.checkpoints import (
     read_files,
     read_removals,
 )
-from tailrace.lake.files.file_list import FileList, FileOrderError
+from tailrace.lake.files.file_list import FileList
 from tailrace.lake.positions import BEGINS, THROUGH, position_names
 from tailrace.lake.schema import FORMAT
 from tailrace.lake.storage.log_store import LogStore
@@ -226,10 +226,8 @@ class DeltaLog:
             changes.add(actions)
         configuration = self._configuration(changes.table)
         try:
-            files = (
-                FileList() if checkpoint is None else FileList.of(read_files(self._store, checkpoint.names))
-            )
-        except (FileOrderError, pa.ArrowInvalid, ValueError):
+            files = FileList.of(read_files(self._store, () if checkpoint is None else checkpoint.names))
+        except ValueError:
             raise changed_by_others(self._path) from None
         self._apply(changes, files, changes.transactions)
         self.identity = configuration[IDENTITY]
@@ -246,8 +244,7 @@ class DeltaLog:
         for missing in sorted(set(whole).difference(found)):
             # A list that is made while commits are may have the second of two and not the first.
             if self._store.head(commit_name(missing)) is None:
-                path = self._store.path_of(commit_name(missing))
-                raise HistoryError(f"the history in {self._path} cannot be read: {path} is missing")
+                raise FileNotFoundError(f"{self._store.path_of(commit_name(missing))} is missing")
         return whole
 
     def _commits(self, numbers: Iterable[int]) -> Iterator[list[dict[str, Any]]]:
@@ -302,7 +299,7 @@ class DeltaLog:
         try:
             added = [AddedFile.from_action(action) for action in changes.added.values()]
             self.files = files.changed(changes.removed.keys(), added)
-        except (KeyError, TypeError, ValueError):
+        except (KeyError, TypeError, ValueError, CommandError):
             raise changed_by_others(self._path) from None
         self.table = table
         self.transactions = transactions

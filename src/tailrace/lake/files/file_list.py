@@ -52,6 +52,7 @@ class FileList(Sequence[AddedFile]):
     def __init__(self, blocks: Iterable[_Block] = ()) -> None:
         self._blocks = tuple(blocks)
         self._starts = [0, *accumulate(map(len, self._blocks))]
+        self._begins = [block.begins for block in self._blocks]
         self._ends = [block.ends for block in self._blocks]
 
     @classmethod
@@ -123,11 +124,15 @@ class FileList(Sequence[AddedFile]):
 
     def between(self, after: int, through: int) -> "FileList":
         """The files with rows after a cluster time and up to another one."""
-        start = self.position_after(after)
-        stop = self.position_after(through)
-        if stop < len(self) and self[stop].first_time <= through:
-            stop += 1
-        return self._slice(start, max(start, stop))
+        return self._slice(self.position_after(after), self._count_through(through))
+
+    def _count_through(self, time: int) -> int:
+        """How many files begin at a cluster time or before it."""
+        number = bisect_right(self._begins, time) - 1
+        if number < 0:
+            return 0
+        first_times = self._blocks[number].first_times
+        return self._starts[number] + int(np.searchsorted(first_times, np.uint64(time), "right"))
 
     def where(self, is_wanted: Callable[[pa.RecordBatch], Any]) -> "FileList":
         """The files that a condition on columns accepts."""
