@@ -6,14 +6,14 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from tailrace.errors import HistoryError
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.stages.render import render
 from tailrace.lake.commit import commit
-from tailrace.lake.compaction import candidates, compact
-from tailrace.lake.data_file import AddedFile
+from tailrace.lake.compaction import COLD_SECONDS, candidates, compact
 from tailrace.lake.deferred_entries import is_deferred
 from tailrace.lake.delta_log import delta_table
 from tailrace.lake.retention import retain
@@ -49,15 +49,9 @@ def expected(events: list[ChangeEvent]) -> list[bytes | None]:
     return [None if is_deferred(event) else render(event, CANONICAL, 2) for event in events]
 
 
-def file_of(size: int) -> AddedFile:
-    return AddedFile("", size, 1, "", "", None, None, 0, 0)
-
-
 def sizes(files: list[int], **how: int) -> list[list[int]]:
     limits = {"target_bytes": 100, "small_bytes": 50, "min_files": 3, **how}
-    return [
-        [file.size for file in group] for group in candidates([file_of(size) for size in files], **limits)
-    ]
+    return [files[group.start : group.stop] for group in candidates(np.array(files), **limits)]
 
 
 def test_the_files_that_are_merged() -> None:
@@ -68,6 +62,9 @@ def test_the_files_that_are_merged() -> None:
     assert sizes([40, 20, 10, 10]) == [[40, 20, 10, 10]]
     assert sizes([45, 45, 45, 45]) == []
     assert sizes([30, 30, 30, 30, 30, 30]) == [[30, 30, 30], [30, 30, 30]]
+    assert sizes([60, 1, 1, 1, 60, 60, 1, 1, 1, 1]) == [[1, 1, 1], [1, 1, 1, 1]]
+    assert sizes([1, 1, 1, 60, 30, 30, 30], min_bytes=50) == [[30, 30, 30]]
+    assert sizes([]) == []
 
 
 def test_compaction_changes_no_row(table: HistoryTable, events: list[ChangeEvent]) -> None:
@@ -86,6 +83,20 @@ def test_compaction_changes_no_row(table: HistoryTable, events: list[ChangeEvent
     rest = [raw for batch in (first, *reading) for raw in whole_events(batch)]
     assert rest == expected(events)
     assert len(read_back(list(HistoryTable.open(table.place).read(0)))) == len(events)
+
+
+def test_files_with_old_rows_are_merged_into_large_ones(
+    table: HistoryTable, events: list[ChangeEvent]
+) -> None:
+    middle = table.files[9].last_time
+    day_after = (middle >> 32) + COLD_SECONDS + 1
+    old = table.files[:10].size
+    assert compact(table, min_files=30, now=day_after - 10**6) == 0
+    assert compact(table, min_files=30, now=day_after) == 0  # they are too small altogether
+    assert compact(table, min_files=30, cold_bytes=old, now=day_after) == 10
+    assert (len(table.files), table.files[0].last_time) == (11, middle)
+    assert shown(table) == expected(events)
+    assert shown(HistoryTable.open(table.place)) == expected(events)
 
 
 def test_a_pipeline_continues_while_files_are_merged(tmp_path: Path, events: list[ChangeEvent]) -> None:

@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 from tailrace.events.change_event import ChangeEvent
 from tailrace.lake.compaction import compact
 from tailrace.lake.deferred_entries import is_deferred
+from tailrace.lake.log_writer import make_checkpoint
 from tailrace.lake.schema import SCHEMA
 from tests.lake.stored import canonical_events, fill, new_table
 from tests.support.workload import generate
@@ -33,6 +34,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory, events: list[ChangeEvent]) 
     fill(table, events, pieces=9)
     assert compact(table, min_files=2, target_bytes=table.size // 2) > 0
     assert len(table.files) > 1
+    # From now on everything is in the checkpoint.
+    make_checkpoint(table)
+    for commit in (path / "_delta_log").glob("*.json"):
+        commit.unlink()
     return path
 
 

@@ -19,6 +19,8 @@ def main(master: str, source: str, history: str, *options: str) -> None:
         "spark.executor.memory": "512m",
         "spark.cores.max": "1" if "half" in options else "2",
         "spark.executor.cores": "1",
+        # As many tasks as on a cluster whose tasks merge files, too.
+        "spark.default.parallelism": "8",
     }
     settings = PipelineSettings(history, interval=interval, max_entries=400, small_entries=40)
     job = HistoryJob(DeploymentSource(source), settings)

@@ -7,8 +7,9 @@ from tailrace.events.cluster_time import in_words
 from tailrace.events.entry_mark import EntryMark
 from tailrace.lake.checksums import read_verified
 from tailrace.lake.data_file import AddedFile
+from tailrace.lake.files.reading import BATCH_ROWS
 from tailrace.lake.storage.log_store import LogStore
-from tailrace.lake.table import BATCH_ROWS, HistoryTable
+from tailrace.lake.table import HistoryTable
 
 
 @dataclass

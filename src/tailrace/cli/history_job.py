@@ -80,14 +80,14 @@ def _is_live(arguments: argparse.Namespace) -> bool:
 
 
 def _settings(arguments: argparse.Namespace) -> "PipelineSettings":
-    from tailrace.pipeline.history.settings import DEFAULT_MAX_BYTES, DEFAULT_MAX_ENTRIES, PipelineSettings
+    from tailrace.pipeline.history.settings import PipelineSettings
 
     default = _DEFAULT_INTERVAL if _is_live(arguments) else None
     return PipelineSettings(
         history=arguments.history,
         interval=getattr(arguments, "trigger", default),
-        max_entries=arguments.max_entries or DEFAULT_MAX_ENTRIES,
-        max_bytes=arguments.max_bytes or DEFAULT_MAX_BYTES,
+        max_entries=arguments.max_entries,
+        max_bytes=arguments.max_bytes,
         keep_seconds=arguments.keep_age,
         keep_bytes=arguments.keep_size,
         release=release_argument(arguments.server_version),

@@ -72,8 +72,7 @@ def change_files(
     """
     for _ in range(_ATTEMPTS):
         table.refresh()
-        held = {file.path for file in table.files}
-        if not held.issuperset(file.path for file in removed):
+        if not table.files.holds([file.path for file in removed]):
             return False
         _check_presence(table, added)
         if begins is None:

@@ -4,10 +4,12 @@ import json
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 from tailrace.bson.dates import iso_date, milliseconds_of
 from tailrace.events.resume_token import cluster_time_of
+
+COMMANDS_TAG: Final = "tailrace.commands"
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,8 @@ class AddedFile:
     walls_missing: int
     modified: int
     """Milliseconds since 1970"""
+    commands: int | None = None
+    """How many rows may end a stream, such as drops; None in files of older releases"""
 
     @cached_property
     def first_time(self) -> int:
@@ -52,11 +56,17 @@ class AddedFile:
             "nullCount": {"token": 0, "cluster_time": 0, "wall_time": self.walls_missing},
         })  # fmt: skip
 
+    @property
+    def tags(self) -> dict[str, str]:
+        """What the log has of the file besides."""
+        return {} if self.commands is None else {COMMANDS_TAG: str(self.commands)}
+
     @classmethod
     def from_action(cls, action: dict[str, Any]) -> "AddedFile":
         """From an `add` of the table's log."""
         stats = json.loads(action["stats"])
         least, greatest = stats["minValues"], stats["maxValues"]
+        commands = (action.get("tags") or {}).get(COMMANDS_TAG)
         return cls(
             path=action["path"],
             size=action["size"],
@@ -67,6 +77,7 @@ class AddedFile:
             last_wall=_milliseconds(greatest.get("wall_time")),
             walls_missing=stats.get("nullCount", {}).get("wall_time", 0),
             modified=action["modificationTime"],
+            commands=None if commands is None else int(commands),
         )
 
 

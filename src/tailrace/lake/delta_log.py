@@ -1,29 +1,40 @@
 """Read the table's Delta log: its files and positions.
 
-Delta stores a table's state as one numbered JSON file for each commit, and checkpoints of many commits. The
-first state is read by `deltalake`; from then on a reader only checks whether the next number exists, which
-takes microseconds, and reads its few lines.
+Delta stores a table's state as one numbered JSON file for each commit, and checkpoints of many commits. A
+reader begins with the newest checkpoint and the commits since; from then on it only checks whether the next
+number exists, which takes microseconds, and reads its few lines. The data files are columns, not objects
+(`files/`).
 """
 
 import json
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from datetime import datetime
+from itertools import count
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import DeltaTable
-from deltalake.exceptions import DeltaError, TableNotFoundError
 
-from tailrace.bson.dates import milliseconds_of
-from tailrace.errors import HistoryError, StoreUnavailableError
+from tailrace.errors import CommandError, HistoryError
 from tailrace.events.stream_release import CURRENT_RELEASE, StreamRelease
 from tailrace.lake.data_file import AddedFile
+from tailrace.lake.files.checkpoints import (
+    LAST_CHECKPOINT,
+    LOG,
+    CheckpointFiles,
+    Removal,
+    newest_checkpoint,
+    read_actions,
+    read_files,
+    read_removals,
+)
+from tailrace.lake.files.file_list import FileList
 from tailrace.lake.positions import BEGINS, THROUGH, position_names
 from tailrace.lake.schema import FORMAT
-from tailrace.lake.storage.log_store import LogStore, StoredFile
+from tailrace.lake.storage.log_store import LogStore
 
 IDENTITY: Final = "tailrace.identity"
 FORMAT_KEY: Final = "tailrace.format"
@@ -31,12 +42,16 @@ FORMAT_KEY: Final = "tailrace.format"
 _SERVER_VERSION: Final = "tailrace.serverVersion"
 _COMPATIBILITY: Final = "tailrace.featureCompatibilityVersion"
 
-_LOG: Final = "_delta_log"
-_LAST_CHECKPOINT: Final = f"{_LOG}/_last_checkpoint"
 COMMIT_DETAILS: Final = "tailrace"
 """The part of a commit's information that is Tailrace's own"""
 SHARDS: Final = "shards"
-_LAST_VERSION: Final = 10**20 - 1
+_COMMIT: Final = re.compile(LOG + r"/(\d{20})\.json")
+_NUMBERED: Final = re.compile(LOG + r"/\d{20}\.")
+_READER_VERSION: Final = 1
+"""Tables that need a newer reader of Delta have rows that are not simply those of their files"""
+_LOADS: Final = 5
+_AT_ONCE: Final = 16
+"""Commits to read at the same time, if there are many: an object store takes its time for each"""
 
 
 def release_entries(release: StreamRelease) -> dict[str, str]:
@@ -46,18 +61,19 @@ def release_entries(release: StreamRelease) -> dict[str, str]:
 
 def commit_name(version: int) -> str:
     """The name of the file of a commit."""
-    return f"{_LOG}/{version:020d}.json"
+    return f"{LOG}/{version:020d}.json"
 
 
 def is_table(store: LogStore) -> bool:
     """Whether there is a log; the list of its files may be long."""
-    if store.head(commit_name(0)) is not None or store.head(_LAST_CHECKPOINT) is not None:
+    if store.head(commit_name(0)) is not None or store.head(LAST_CHECKPOINT) is not None:
         return True
-    return any(_is_of_table(file.name.removeprefix(f"{_LOG}/")) for file in store.list(_LOG))
+    return any(is_numbered(file.name) for file in store.list(LOG))
 
 
-def _is_of_table(name: str) -> bool:
-    return name[:20].isdecimal() and name[20:21] == "."
+def is_numbered(name: str) -> bool:
+    """Whether a file is one of a log: a commit, or a checkpoint."""
+    return _NUMBERED.match(name) is not None
 
 
 def delta_table(store: LogStore) -> DeltaTable:
@@ -88,18 +104,56 @@ def damaged_commit(path: str) -> HistoryError:
     return HistoryError(f"the file {path} of the history is damaged; restore it, or begin a new history")
 
 
-def is_commit(content: bytes) -> bool:
-    """Whether a file of the log has the form of a commit: lines of JSON documents, at least one."""
+def commit_actions(path: str, content: bytes) -> list[dict[str, Any]]:
+    """The actions of a commit: lines of JSON documents, at least one. Raise `HistoryError` for others.
+
+    A commit without content would pass for one without files, and its events would be missing.
+    """
     try:
         actions = [json.loads(line) for line in content.splitlines()]
     except ValueError:
-        return False
-    return bool(actions) and all(isinstance(action, dict) for action in actions)
+        actions = []
+    if not actions or not all(isinstance(action, dict) for action in actions):
+        raise damaged_commit(path)
+    return actions
+
+
+def log_versions(names: Iterable[str]) -> list[int]:
+    """The numbers of the commits among the files of a log, in order."""
+    return sorted(int(found[1]) for name in names if (found := _COMMIT.fullmatch(name)))
 
 
 def in_short(error: Exception) -> str:
     """The first line of an error; those of `deltalake` have a stack trace after it."""
     return str(error).strip().partition("\n")[0]
+
+
+class _Changes:
+    """What some commits change together."""
+
+    def __init__(self) -> None:
+        self.added: dict[str, dict[str, Any]] = {}
+        self.removed: dict[str, Removal] = {}
+        self.transactions: dict[str, int] = {}
+        self.shards: Mapping[str, Any] | None = None
+        self.table: dict[str, dict[str, Any]] = {}
+        """The actions about the table itself: `metaData` and `protocol`"""
+
+    def add(self, actions: Iterable[dict[str, Any]]) -> None:
+        for action in actions:
+            if (added := action.get("add")) is not None:
+                self.added[added["path"]] = added
+            elif (removed := action.get("remove")) is not None:
+                path = removed["path"]
+                self.added.pop(path, None)
+                moment, size = removed.get("deletionTimestamp"), removed.get("size")
+                self.removed[path] = Removal(path, moment or 0, size or 0)
+            elif (transaction := action.get("txn")) is not None:
+                self.transactions[transaction["appId"]] = int(transaction["version"])
+            elif (information := action.get("commitInfo")) is not None:
+                self.shards = _shards_of(information)
+            else:
+                self.table.update((name, action[name]) for name in ("metaData", "protocol") if name in action)
 
 
 class DeltaLog:
@@ -111,10 +165,12 @@ class DeltaLog:
         self.version = -1
         self.identity = ""
         self.release = CURRENT_RELEASE
-        self.files: dict[str, AddedFile] = {}
+        self.files = FileList()
         self.transactions: dict[str, int] = {}
         self.shards: Mapping[str, Any] = {}
         """The shards of the source at the newest commit, if they may change"""
+        self.table: dict[str, dict[str, Any]] = {}
+        """The actions about the table itself: `metaData` and `protocol`"""
         self._checkpoint: str | None = None
         self._checkpoint_due = 0.0
         self._load()
@@ -143,43 +199,69 @@ class DeltaLog:
         before, self._checkpoint = self._checkpoint, self._checkpoint_mark()
         return self._checkpoint != before
 
+    # -- the first state -----------------------------------------------------------------------------------
+
     def _load(self) -> None:
         self._checkpoint = self._checkpoint_mark()
         try:
-            self._load_newest()
-        except TableNotFoundError:
-            raise HistoryError(f"there is no history in {self._path}") from None
-        except (DeltaError, OSError) as error:
-            self._check_commits(lambda file: is_commit(self._store.read(file.name)))
-            if self._store.delta_options is not None and isinstance(error, OSError):
-                raise StoreUnavailableError(
-                    f"the object store of {self._path} does not answer: {in_short(error)}"
-                ) from None
+            for load in count(1):
+                try:
+                    return self._load_newest()
+                except FileNotFoundError:  # another process clears the log away
+                    if load == _LOADS:
+                        raise
+        except (pa.ArrowException, OSError, KeyError, TypeError, ValueError) as error:
             raise HistoryError(f"the history in {self._path} cannot be read: {in_short(error)}") from None
 
     def _load_newest(self) -> None:
-        table = delta_table(self._store)
-        # A commit without content would pass for one without files, and its events would be missing.
-        self._check_commits(lambda file: file.size > 0)
-        configuration = table.metadata().configuration
-        identity = configuration.get(IDENTITY)
-        if identity is None:
+        names = [file.name for file in self._store.list(LOG)]
+        checkpoint = newest_checkpoint(names)
+        numbers = self._versions(names, -1 if checkpoint is None else checkpoint.version)
+        if not numbers and checkpoint is None:
+            raise HistoryError(f"there is no history in {self._path}")
+        changes = _Changes()
+        if checkpoint is not None:
+            changes.add(read_actions(self._store, checkpoint.names))
+        for actions in self._commits(numbers):
+            changes.add(actions)
+        configuration = self._configuration(changes.table)
+        try:
+            files = FileList.of(read_files(self._store, () if checkpoint is None else checkpoint.names))
+        except ValueError:
+            raise changed_by_others(self._path) from None
+        self._apply(changes, files, changes.transactions)
+        self.identity = configuration[IDENTITY]
+        if (release := configuration.get(_SERVER_VERSION)) is not None:
+            self.release = StreamRelease.of_server(release, configuration.get(_COMPATIBILITY))
+        self.version = numbers[-1] if numbers else checkpoint.version if checkpoint else -1
+        if changes.shards is None:
+            self.shards = self._shards_at(self.version)
+
+    def _versions(self, names: Iterable[str], covered: int) -> range:
+        """The numbers of the commits after the one that a checkpoint covers."""
+        found = [number for number in log_versions(names) if number > covered]
+        whole = range(covered + 1, found[-1] + 1 if found else covered + 1)
+        for missing in sorted(set(whole).difference(found)):
+            # A list that is made while commits are may have the second of two and not the first.
+            if self._store.head(commit_name(missing)) is None:
+                raise FileNotFoundError(f"{self._store.path_of(commit_name(missing))} is missing")
+        return whole
+
+    def _commits(self, numbers: Iterable[int]) -> Iterator[list[dict[str, Any]]]:
+        """The actions of commits, in order."""
+        names = [commit_name(number) for number in numbers]
+        with ThreadPoolExecutor(_AT_ONCE) as threads:
+            read = threads.map if len(names) > _AT_ONCE else map
+            for name, content in zip(names, read(self._store.read, names), strict=True):
+                yield commit_actions(self._store.path_of(name), content)
+
+    def _configuration(self, table: Mapping[str, Mapping[str, Any]]) -> Mapping[str, str]:
+        """The configuration of a history of this release's format; `HistoryError` for other tables."""
+        configuration: Mapping[str, str] = table.get("metaData", {}).get("configuration") or {}
+        if IDENTITY not in configuration:
             raise HistoryError(f"the table in {self._path} is no history of Tailrace")
         check_format(self._path, configuration.get(FORMAT_KEY, "1"))
-        names = (*position_names(THROUGH), *position_names(BEGINS))
-        versions = {name: table.transaction_version(name) for name in names}
-        if None in versions.values():
-            raise HistoryError(f"the table in {self._path} is no history of Tailrace")
-        self.version = table.version()
-        self.identity = identity
-        if (version := configuration.get(_SERVER_VERSION)) is not None:
-            self.release = StreamRelease.of_server(version, configuration.get(_COMPATIBILITY))
-        self.transactions = {name: version or 0 for name, version in versions.items()}
-        found = _files(table)
-        if found is None:
-            raise changed_by_others(self._path)
-        self.files = {file.path: file for file in found}
-        self.shards = self._shards_at(self.version)
+        return configuration
 
     def _shards_at(self, version: int) -> Mapping[str, Any]:
         with suppress(FileNotFoundError):
@@ -188,42 +270,7 @@ class DeltaLog:
                     return _shards_of(information)
         return {}
 
-    def _commits(self) -> list[StoredFile]:
-        """The commits since the last checkpoint, in order."""
-        oldest = commit_name(self.checkpoint_version() + 1)
-        found = [file for file in self._store.list(_LOG) if oldest <= file.name <= commit_name(_LAST_VERSION)]
-        return sorted((file for file in found if file.name.endswith(".json")), key=lambda file: file.name)
-
-    def _check_commits(self, is_whole: Callable[[StoredFile], bool]) -> None:
-        """Raise `HistoryError` for the first commit since the last checkpoint that is not whole."""
-        for file in self._commits():
-            with suppress(FileNotFoundError):  # another process clears the log away
-                if not is_whole(file):
-                    raise damaged_commit(self._store.path_of(file.name))
-
-    def removals(self) -> dict[str, int]:
-        """When files were removed from the table, in milliseconds since 1970, as far as its log has it."""
-        found: dict[str, int] = {}
-        checkpoint = f"{_LOG}/{self.checkpoint_version():020d}.checkpoint.parquet"
-        with suppress(FileNotFoundError), self._store.open(checkpoint) as source:
-            for removed in pq.read_table(source, columns=["remove"]).column("remove").to_pylist():
-                if removed is not None:
-                    found[removed["path"]] = removed["deletionTimestamp"] or 0
-        for file in self._commits():
-            with suppress(FileNotFoundError):  # another process clears the log away
-                for action in map(json.loads, self._store.read(file.name).splitlines()):
-                    if (removed := action.get("remove")) is not None:
-                        found[removed["path"]] = removed.get("deletionTimestamp", 0)
-        return found
-
-    def transaction_version(self, name: str) -> int | None:
-        """The version of any application transaction; reads the table's state if it was loaded without it."""
-        if name not in self.transactions:
-            version = delta_table(self._store).transaction_version(name)
-            if version is None:
-                return None
-            self.transactions[name] = version
-        return self.transactions[name]
+    # -- the next states -----------------------------------------------------------------------------------
 
     def _apply_next(self) -> bool:
         name = commit_name(self.version + 1)
@@ -231,64 +278,63 @@ class DeltaLog:
             content = self._store.read(name)
         except FileNotFoundError:
             return False
-        if not is_commit(content):
-            raise damaged_commit(self._store.path_of(name))
-        for line in content.splitlines():
-            self._apply(json.loads(line))
+        changes = _Changes()
+        try:
+            changes.add(commit_actions(self._store.path_of(name), content))
+        except (KeyError, TypeError, ValueError):
+            raise damaged_commit(self._store.path_of(name)) from None
+        self._apply(changes, self.files, self.transactions)
         self.version += 1
         return True
 
-    def _apply(self, action: dict[str, Any]) -> None:
-        if (added := action.get("add")) is not None:
-            try:
-                self.files[added["path"]] = AddedFile.from_action(added)
-            except (KeyError, TypeError):
-                raise changed_by_others(self._path) from None
-        elif (removed := action.get("remove")) is not None:
-            self.files.pop(removed["path"], None)
-        elif (transaction := action.get("txn")) is not None:
-            self.transactions[transaction["appId"]] = transaction["version"]
-        elif (information := action.get("commitInfo")) is not None:
-            self.shards = _shards_of(information)
+    def _apply(self, changes: _Changes, files: FileList, transactions: Mapping[str, int]) -> None:
+        """Change everything, or nothing if the files are not those of a history."""
+        table = {**self.table, **changes.table}
+        transactions = {**transactions, **changes.transactions}
+        names = (*position_names(THROUGH), *position_names(BEGINS))
+        if any(name not in transactions for name in names):
+            raise HistoryError(f"the table in {self._path} is no history of Tailrace")
+        if table.get("protocol", {}).get("minReaderVersion", 0) > _READER_VERSION:
+            raise changed_by_others(self._path)
+        try:
+            added = [AddedFile.from_action(action) for action in changes.added.values()]
+            self.files = files.changed(changes.removed.keys(), added)
+        except (KeyError, TypeError, ValueError, CommandError):
+            raise changed_by_others(self._path) from None
+        self.table = table
+        self.transactions = transactions
+        if changes.shards is not None:
+            self.shards = changes.shards
+
+    # -- checkpoints ---------------------------------------------------------------------------------------
 
     def _checkpoint_mark(self) -> str | None:
-        found = self._store.head(_LAST_CHECKPOINT)
+        found = self._store.head(LAST_CHECKPOINT)
         return None if found is None else found.tag
 
     def checkpoint_version(self) -> int:
         """The number of the newest commit that a checkpoint covers; -1 if there is none."""
         try:
-            return int(json.loads(self._store.read(_LAST_CHECKPOINT))["version"])
+            return int(json.loads(self._store.read(LAST_CHECKPOINT))["version"])
         except (FileNotFoundError, ValueError, KeyError):
             return -1  # it is being replaced: the next refresh will find it
+
+    def removals(self) -> dict[str, Removal]:
+        """The files that were removed from the table up to this version, as far as its log has them."""
+        names = [file.name for file in self._store.list(LOG)]
+        checkpoint = newest_checkpoint(names) or CheckpointFiles(-1, ())
+        found: dict[str, Removal] = {}
+        with suppress(FileNotFoundError):  # another process clears the log away
+            found = {removal.path: removal for removal in read_removals(self._store, checkpoint.names)}
+        changes = _Changes()
+        for number in log_versions(names):
+            if checkpoint.version < number <= self.version:
+                with suppress(FileNotFoundError):
+                    changes.add(*self._commits([number]))
+        return found | changes.removed
 
 
 def _shards_of(information: Mapping[str, Any]) -> Mapping[str, Any]:
     """The shards in the information of a commit; commits of older releases have none."""
     shards: Mapping[str, Any] = information.get(COMMIT_DETAILS, {}).get(SHARDS, {})
     return shards
-
-
-def _files(table: DeltaTable) -> list[AddedFile] | None:
-    """The files with the ranges of their statistics; None if one has none."""
-    rows = pa.table(table.get_add_actions(flatten=True)).to_pylist()
-    if any(row.get("min.token") is None or row.get("max.token") is None for row in rows):
-        return None
-    return [
-        AddedFile(
-            path=row["path"],
-            size=row["size_bytes"],
-            rows=row["num_records"],
-            first_token=row["min.token"],
-            last_token=row["max.token"],
-            first_wall=_milliseconds(row.get("min.wall_time")),
-            last_wall=_milliseconds(row.get("max.wall_time")),
-            walls_missing=row.get("null_count.wall_time") or 0,
-            modified=row["modification_time"],
-        )
-        for row in rows
-    ]
-
-
-def _milliseconds(moment: datetime | None) -> int | None:
-    return None if moment is None else milliseconds_of(moment)

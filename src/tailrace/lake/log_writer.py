@@ -2,8 +2,8 @@
 
 A commit is one new file with the next number; that it can be created only once makes it atomic. `deltalake`
 makes commits too, but lists the whole log for each. A pipeline that follows a deployment makes several
-commits a second, and after an hour each would take longer than everything else. So commits are written here,
-and `deltalake` makes the table and its checkpoints.
+commits a second, and after an hour each would take longer than everything else. It makes checkpoints from an
+object for each file. So commits and checkpoints are written here, and `deltalake` makes the table.
 """
 
 import json
@@ -17,11 +17,31 @@ from deltalake.exceptions import DeltaError
 from tailrace import __version__
 from tailrace.errors import HistoryError
 from tailrace.lake.data_file import AddedFile
-from tailrace.lake.delta_log import COMMIT_DETAILS, SHARDS, commit_name, delta_table, in_short
+from tailrace.lake.delta_log import (
+    COMMIT_DETAILS,
+    SHARDS,
+    commit_name,
+    delta_table,
+    in_short,
+    is_numbered,
+)
+from tailrace.lake.files.checkpoints import (
+    LOG,
+    LOG_HOURS,
+    REMOVED_HOURS,
+    newest_checkpoint,
+    write_checkpoint,
+)
+from tailrace.lake.storage.log_store import LogStore
 from tailrace.lake.table import HistoryTable
 
+_JSON: Final = json.JSONEncoder(separators=(",", ":"))
 CHECKPOINT_COMMITS: Final = 100
 """A reader that opens the table reads the commits since the last checkpoint one by one"""
+_FILES_PER_COMMIT: Final = 1000
+"""A checkpoint holds all files, so it waits for a commit for every thousand of them"""
+_PLAIN_WRITER: Final = 2
+"""Writers of tables with a higher version have features of Delta to observe that Tailrace does not use"""
 
 
 def write_commit(
@@ -61,7 +81,7 @@ def write_commit(
     )
     actions += ({"remove": _removal(file, now, changes_data=changes_data)} for file in removed)
     actions += ({"add": _addition(file, changes_data=changes_data)} for file in added)
-    text = "".join(json.dumps(action, separators=(",", ":")) + "\n" for action in actions)
+    text = "".join(_JSON.encode(action) + "\n" for action in actions)
     try:
         if added:
             table.store.settle()  # the files' names have to be there when the commit is
@@ -80,6 +100,7 @@ def _addition(file: AddedFile, *, changes_data: bool) -> dict[str, Any]:
         "modificationTime": file.modified,
         "dataChange": changes_data,
         "stats": file.stats,
+        "tags": file.tags,
     }
 
 
@@ -97,16 +118,46 @@ def _removal(file: AddedFile, now: int, *, changes_data: bool) -> dict[str, Any]
 def tidy_log(table: HistoryTable) -> bool:
     """Make a checkpoint if there are many commits since the last, and clear away what is older than an hour.
 
-    Whether one was made.
+    Whether one was made. What it costs grows with the number of files, and so does the pause between two.
     """
-    if table.version - table.checkpoint < CHECKPOINT_COMMITS:
+    commits = max(CHECKPOINT_COMMITS, len(table.files) // _FILES_PER_COMMIT)
+    if table.version - table.checkpoint < commits:
         return False
     try:
-        delta = delta_table(table.store)
-        delta.create_checkpoint()
-        delta.cleanup_metadata()
+        make_checkpoint(table)
+        _clear_log(table.store)
     except (DeltaError, OSError) as error:
         raise HistoryError(
             f"the log of the history in {table.place} cannot be tidied: {in_short(error)}"
         ) from None
     return True
+
+
+def make_checkpoint(table: HistoryTable) -> None:
+    """Write a checkpoint of the version that ``table`` shows."""
+    log = table.log
+    if log.table["protocol"]["minWriterVersion"] > _PLAIN_WRITER:
+        delta_table(table.store).create_checkpoint()  # somebody gave the table a feature
+        return
+    limit = (time.time() - REMOVED_HOURS * 3600) * 1000
+    actions = [{name: log.table[name]} for name in ("protocol", "metaData")]
+    actions += ({"txn": {"appId": name, "version": number}} for name, number in log.transactions.items())
+    write_checkpoint(
+        table.store,
+        log.version,
+        actions=actions,
+        removals=[removal for removal in log.removals().values() if removal.moment > limit],
+        files=log.files.batches(),
+    )
+
+
+def _clear_log(store: LogStore) -> None:
+    """Delete what is older than a checkpoint that is an hour old: no reader begins before that one."""
+    files = list(store.list(LOG))
+    limit = time.time() - LOG_HOURS * 3600
+    oldest = newest_checkpoint(file.name for file in files if file.modified < limit)
+    if oldest is not None:
+        kept = f"{LOG}/{oldest.version:020d}"
+        for file in files:
+            if is_numbered(file.name) and file.name < kept:
+                store.delete(file.name)

@@ -29,9 +29,10 @@ def retain(
         limit = ((time.time() if now is None else now) - max_age_seconds) * 1000
     size = table.size
     gone: list[AddedFile] = []
-    for file in table.files:
+    newest = len(table.files) - 1
+    for position, file in enumerate(table.files):
         is_old = limit is not None and file.last_wall is not None and file.last_wall < limit
-        is_too_much = max_bytes is not None and size > max_bytes and file is not table.files[-1]
+        is_too_much = max_bytes is not None and size > max_bytes and position < newest
         if not (is_old or is_too_much):
             break
         size -= file.size

@@ -7,16 +7,20 @@ from uuid import UUID
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tailrace.events.change_event import EventKind, EventKinds
 from tailrace.events.layout import event as events_layout
 from tailrace.events.layout.event import NO_SESSION, ChangeLayout
 from tailrace.events.memo import remember
 from tailrace.events.oplog_entry import Head
+from tailrace.events.stages.check_invalidate import INVALIDATING
 from tailrace.lake.schema import CANONICAL
 
 _OPS: Final = {"insert": "i", "update": "u", "replace": "u", "delete": "d"}
 KIND_COLUMNS: Final = ("operation", "db", "coll", "uuid")
+
+_ENDING: Final = pa.array(sorted(frozenset().union(*INVALIDATING.values())))
 
 Codes = npt.NDArray[np.int64]
 
@@ -85,3 +89,15 @@ class RowKinds:
         facts = (op, f"{db}.{coll}", UUID(uuid).bytes)
         head = self._heads.get(facts) or remember(self._heads, facts, Head(*facts))
         return RowKind(head, self._kinds.of_head(head, operation))
+
+
+def commands_of(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows that may end a stream: those of drops and renames."""
+    return rows.filter(pc.is_in(rows.column("operation").cast(pa.string()), value_set=_ENDING))
+
+
+def count_commands(rows: pa.Table) -> int:
+    """How many rows may end a stream."""
+    return sum(
+        pc.is_in(part.cast(pa.string()), value_set=_ENDING).true_count for part in rows["operation"].chunks
+    )

@@ -4,45 +4,38 @@ A table object is one reader's view. It shows a committed version, and moves to 
 have disjoint ranges of tokens and of cluster times, so reading in order is reading file after file.
 """
 
-from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
-from functools import partial
-from itertools import pairwise
 from os import PathLike
 from typing import Any, Final
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import DeltaError
 
-from tailrace.bson.dates import milliseconds_of
 from tailrace.errors import HistoryError
 from tailrace.events.entry_mark import EntryMark
 from tailrace.events.stream_release import CURRENT_RELEASE, StreamRelease
-from tailrace.lake.checksums import read_verified
-from tailrace.lake.data_file import AddedFile
 from tailrace.lake.delta_log import (
     FORMAT_KEY,
     IDENTITY,
     DeltaLog,
-    changed_by_others,
     in_short,
     is_table,
     release_entries,
 )
+from tailrace.lake.files.checkpoints import LOG_HOURS, REMOVED_HOURS
+from tailrace.lake.files.file_list import FileList
+from tailrace.lake.files.reading import BATCH_ROWS, read_rows
 from tailrace.lake.positions import BEGINS, THROUGH, position_transactions, read_mark, read_position
-from tailrace.lake.schema import FORMAT, REPEATED, SCHEMA, STREAM_COLUMNS, TIME_COLUMNS, time_of, times_of
+from tailrace.lake.schema import FORMAT, SCHEMA, STREAM_COLUMNS
 from tailrace.lake.storage.log_store import LogStore, open_store
 
 _CONFIGURATION: Final = {
     "delta.checkpointInterval": "100",
     "delta.enableExpiredLogCleanup": "true",
-    "delta.logRetentionDuration": "interval 1 hours",
+    "delta.logRetentionDuration": f"interval {LOG_HOURS} hours",
+    "delta.deletedFileRetentionDuration": f"interval {REMOVED_HOURS} hours",
 }
-BATCH_ROWS: Final = 4096
 
 
 class HistoryTable:
@@ -51,12 +44,8 @@ class HistoryTable:
     def __init__(self, store: LogStore) -> None:
         self.store = store
         """Where its files are"""
-        self._log = DeltaLog(store)
-        self._files: list[AddedFile] = []
-        self._ends: list[int] = []
-        self._sorted = -1
-        """The version that the files in order are those of"""
-        self._sort_files()
+        self.log = DeltaLog(store)
+        """The state of the version that is shown"""
 
     @classmethod
     def exists(cls, path: str | PathLike[str], options: Mapping[str, str] | None = None) -> bool:
@@ -116,64 +105,64 @@ class HistoryTable:
     @property
     def identity(self) -> str:
         """Which deployment's history this is."""
-        return self._log.identity
+        return self.log.identity
 
     @property
     def release(self) -> StreamRelease:
         """The release of the deployment when the history was created; it holds what all releases show."""
-        return self._log.release
+        return self.log.release
 
     @property
     def begins(self) -> int:
         """The cluster time after which the table is complete."""
-        return read_position(BEGINS, self._log.transactions) or 0
+        return read_position(BEGINS, self.log.transactions) or 0
 
     @property
     def through(self) -> int:
         """The cluster time up to which it is complete."""
-        return read_position(THROUGH, self._log.transactions) or 0
+        return read_position(THROUGH, self.log.transactions) or 0
 
     def newest_entry(self, shard: str) -> EntryMark | None:
         """The mark of the newest entry of a shard that the history was built from.
 
         None if there was no entry yet, or the history was written by a release that did not store it.
         """
-        return read_mark(shard, self._log.transaction_version)
+        return read_mark(shard, self.log.transactions.get)
 
     @property
     def shards(self) -> Mapping[str, Any]:
         """The shards of the source at the newest commit; empty if they never change."""
-        return self._log.shards
+        return self.log.shards
 
     @property
     def removals(self) -> dict[str, int]:
         """When files were removed that may still be there, in milliseconds since 1970."""
-        return self._log.removals()
+        return {path: removal.moment for path, removal in self.log.removals().items()}
 
     @property
     def version(self) -> int:
         """The number of the newest commit that this view shows."""
-        return self._log.version
+        return self.log.version
 
     @property
     def checkpoint(self) -> int:
         """The number of the newest commit that a checkpoint covers; -1 if there is none."""
-        return self._log.checkpoint_version()
+        return self.log.checkpoint_version()
 
     @property
-    def files(self) -> Sequence[AddedFile]:
-        """The files in order."""
-        return self._files
+    def files(self) -> FileList:
+        """The files in order; the list of a version never changes."""
+        return self.log.files
 
     @property
     def size(self) -> int:
         """Bytes of all files together."""
-        return sum(file.size for file in self._files)
+        return self.files.size
 
     @property
     def rows(self) -> int:
         """Rows of all files together."""
-        return sum(file.rows for file in self._files)
+        return self.files.rows
 
     def check_identity(self, identity: str) -> None:
         """Raise `HistoryError` unless this is that deployment's history."""
@@ -185,22 +174,11 @@ class HistoryTable:
 
     def refresh(self) -> bool:
         """Show the newest version; return whether that is another one. Takes microseconds if it is not."""
-        is_new = self._log.refresh()
-        if self._sorted != self._log.version:
-            self._sort_files()
-        return is_new
+        return self.log.refresh()
 
     def has_next(self) -> bool:
         """Whether there is a newer commit."""
-        return self._log.has_next()
-
-    def _sort_files(self) -> None:
-        files = sorted(self._log.files.values(), key=lambda file: file.first_token)
-        if any(one.last_time >= other.first_time for one, other in pairwise(files)):
-            raise changed_by_others(self.place)
-        self._files = files
-        self._ends = [file.last_time for file in files]
-        self._sorted = self._log.version
+        return self.log.has_next()
 
     def read(
         self,
@@ -217,82 +195,4 @@ class HistoryTable:
         caller checks that first.
         """
         end = self.through if through is None else min(through, self.through)
-        wanted = list(dict.fromkeys((*TIME_COLUMNS, *columns)))
-        missing = ""
-        while after < end:
-            position = bisect_right(self._ends, after)
-            if position == len(self._files) or self._files[position].first_time > end:
-                return
-            file = self._files[position]
-            try:
-                for batch in _read_file(self.store, file, after, end, wanted, batch_rows):
-                    yield batch
-                    after = time_of(batch, batch.num_rows - 1)
-            except FileNotFoundError:
-                if file.path == missing:
-                    raise HistoryError(
-                        f"a file of the history is gone: {self.store.path_of(file.path)}"
-                    ) from None
-                missing = file.path
-                self.refresh()
-                continue
-            after = max(after, min(file.last_time, end))
-
-
-def _read_file(
-    store: LogStore, file: AddedFile, after: int, through: int, columns: list[str], batch_rows: int
-) -> Iterator[pa.RecordBatch]:
-    """The rows of one file in an interval, cut only between cluster times."""
-    # A batch is returned when the next one shows that its last cluster time ends with it.
-    held: list[pa.RecordBatch] = []
-    groups = partial(_row_groups, after=after, through=through)
-    batches = read_verified(
-        store,
-        file.path,
-        batch_rows,
-        size=file.size,
-        columns=columns,
-        dictionaries=REPEATED,
-        groups=groups,
-    )
-    for batch in batches:
-        times = times_of(batch)
-        start = int(np.searchsorted(times, np.uint64(after), "right"))
-        stop = int(np.searchsorted(times, np.uint64(through), "right"))
-        if start == stop:
-            continue
-        if held and time_of(held[-1], held[-1].num_rows - 1) == times[start]:
-            first = start
-            start = int(np.searchsorted(times, times[first], "right"))
-            held.append(batch.slice(first, min(start, stop) - first))
-            if start >= stop:
-                continue
-        if held:
-            yield _joined(held)
-        held = [batch.slice(start, stop - start)]
-    if held:
-        yield _joined(held)
-
-
-def _row_groups(metadata: pq.FileMetaData, after: int, through: int) -> list[int]:
-    """The row groups that may hold rows of an interval."""
-    column = SCHEMA.get_field_index("cluster_time")
-    found = []
-    for number in range(metadata.num_row_groups):
-        statistics = metadata.row_group(number).column(column).statistics
-        if statistics is None or (
-            _second(statistics.max) >= after >> 32 and _second(statistics.min) <= through >> 32
-        ):
-            found.append(number)
-    return found
-
-
-def _second(moment: datetime) -> int:
-    return milliseconds_of(moment) // 1000
-
-
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    if len(batches) == 1:
-        return batches[0]
-    table = pa.Table.from_batches(batches).unify_dictionaries().combine_chunks()
-    return table.to_batches()[0]
+        return read_rows(self, after, end, columns=columns, batch_rows=batch_rows)

@@ -7,6 +7,8 @@ not deleted. The age of such a file is that which the store knows.
 """
 
 import time
+from collections.abc import Iterator
+from itertools import islice
 from typing import Final
 
 import pyarrow as pa
@@ -21,18 +23,16 @@ GRACE_SECONDS: Final = 3600.0
 _ABANDONED_SECONDS: Final = 86_400.0
 """No task writes to one temporary file that long"""
 _NEVER: Final = 1 << 64
+_LISTED_FILES: Final = 65_536
 
 
 def vacuum(table: HistoryTable, *, grace_seconds: float = GRACE_SECONDS, now: float | None = None) -> int:
     """Delete what was removed longer ago than the grace period; return how many files were deleted."""
     table.refresh()
     now = time.time() if now is None else now
-    kept = {file.path for file in table.files}
     removals = table.removals
     deleted = 0
-    for file in table.store.list():
-        if file.name in kept:
-            continue
+    for file in _others(table):
         if file.name.startswith(".") and file.name.endswith(".tmp"):
             is_garbage = now - file.modified > _ABANDONED_SECONDS
         elif file.name in removals:
@@ -47,6 +47,14 @@ def vacuum(table: HistoryTable, *, grace_seconds: float = GRACE_SECONDS, now: fl
             table.store.delete(file.name)
             deleted += 1
     return deleted
+
+
+def _others(table: HistoryTable) -> Iterator[StoredFile]:
+    """The files in the table's folder that are no part of it."""
+    listed = table.store.list()
+    while piece := {file.name: file for file in islice(listed, _LISTED_FILES)}:
+        for name in table.files.others(list(piece)):
+            yield piece[name]
 
 
 def _last_time(store: LogStore, file: StoredFile) -> int:

@@ -19,6 +19,7 @@ from tailrace.bson.dates import MICROSECONDS
 from tailrace.events.resume_token import cluster_time_of
 from tailrace.lake.checksums import CheckedSink
 from tailrace.lake.data_file import AddedFile
+from tailrace.lake.row_kinds import count_commands
 from tailrace.lake.schema import REPEATED, SCHEMA, times_of
 from tailrace.lake.storage.log_store import LogStore, open_store
 
@@ -107,6 +108,7 @@ class _File:
         self._last_token = ""
         self._walls: list[tuple[Any, Any]] = []
         self._walls_missing = 0
+        self._commands = 0
 
     @property
     def size(self) -> int:
@@ -121,6 +123,7 @@ class _File:
             self._first_token = rows.column("token")[0].as_py()
         self._last_token = rows.column("token")[rows.num_rows - 1].as_py()
         self._rows += rows.num_rows
+        self._commands += count_commands(rows)
         walls = rows.column("wall_time")
         self._walls_missing += walls.null_count
         if walls.null_count < rows.num_rows:
@@ -146,6 +149,7 @@ class _File:
             last_wall=max(greatest for _, greatest in self._walls) // MICROSECONDS if self._walls else None,
             walls_missing=self._walls_missing,
             modified=time.time_ns() // 1_000_000,
+            commands=self._commands,
         )
 
     def give_up(self) -> None:

@@ -5,7 +5,7 @@ a stream carries from batch to batch: whether the event it was resumed after has
 was invalidated.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -27,10 +27,13 @@ _BATCH_ROWS: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class StreamPiece:
-    """The work of one task: an interval, and the shards it is read from if they may change."""
+    """The work of one task."""
 
     interval: StreamInterval
     shards: Mapping[str, Any]
+    """What it is read from, if that may change."""
+    given: Any
+    """What the source has found for the interval."""
 
 
 class StreamBatches:
@@ -68,7 +71,7 @@ class StreamBatches:
 
     def rows(self, piece: StreamPiece) -> Blocks:
         """Return the rows of a piece in order, some at a time; in a task."""
-        source = self._source.having(piece.shards)
+        source = self._source.having(piece.shards).with_given(piece.given)
         try:
             for rows in rows_of(self._spec, source, piece.interval, self.condition):
                 if isinstance(rows, EventBlock):
@@ -100,7 +103,7 @@ class StreamBatches:
         )
         # Spark asks for a partition even if there is nothing to read.
         planned = planned or [StreamInterval(after, after, has_resumed=True)]
-        return [StreamPiece(interval, shards) for interval in planned]
+        return self._pieces(planned, shards)
 
     # -- streaming queries --------------------------------------------------------------------------------
 
@@ -161,7 +164,13 @@ class StreamBatches:
             has_resumed=start["resumed"],
             finds_event=end["resumed"],
         )
-        return [StreamPiece(interval, shards) for interval in planned]
+        return self._pieces(planned, shards)
+
+    def _pieces(self, planned: Sequence[StreamInterval], shards: Mapping[str, Any]) -> list[StreamPiece]:
+        return [
+            StreamPiece(interval, shards, self._source.given(interval.after, interval.through))
+            for interval in planned
+        ]
 
     def _offset(self, time: int, *, has_resumed: bool, has_ended: bool = False) -> dict[str, Any]:
         offset = {

@@ -34,16 +34,20 @@ class Planner:
         """Return an interval in at most ``parts`` pieces of about equal work, in order."""
         return list(pairwise([after, *self.cuts(after, through, parts), through])) if through > after else []
 
+    def least_bytes(self, after: int, through: int) -> int | None:
+        """Return about how many bytes an interval has; None if only reading can show it."""
+        return self._source.volume.least_bytes(after, through)
+
     def suggested_parts(self, after: int, through: int) -> int:
         """Return into how many pieces an interval is worth being cut."""
-        size = self._source.volume.least_bytes(after, through)
+        size = self.least_bytes(after, through)
         if size is not None:
             return min(max(size // _PART_BYTES, 1), _MOST_PARTS)
         return 1 if self.fits(after, through, _SMALL_ENTRIES, _SMALL_BYTES) else _USUAL_PARTS
 
     def fits(self, after: int, through: int, max_entries: int, max_bytes: int) -> bool:
         """Return whether an interval is within limits."""
-        size = self._source.volume.least_bytes(after, through)
+        size = self.least_bytes(after, through)
         if size is not None and size > max_bytes:
             return False
         return self.limit(after, through, max_entries, max_bytes) >= through

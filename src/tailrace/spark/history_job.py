@@ -29,6 +29,7 @@ from tailrace.pipeline.history.upkeep import Upkeep
 from tailrace.pipeline.store_file import private_store_file
 from tailrace.sources.source import OplogSource
 from tailrace.spark.history_source import FORMAT, BatchSource
+from tailrace.spark.merging import SparkMerge, merging_tasks
 
 _LOG: Final = logging.getLogger("tailrace.pipeline")
 _POLL_SECONDS: Final = 0.1
@@ -55,7 +56,7 @@ class HistoryJob:
         A query that ends by a failure that may pass, such as a source that does not answer, is started again.
         """
         ending = ending or threading.Event()
-        upkeep = Upkeep(self._settings)
+        upkeep = self._upkeep(spark)
         pause = _FIRST_PAUSE
         attempts = 0
         upkeep.start()
@@ -79,6 +80,12 @@ class HistoryJob:
             upkeep.finish()
         self.progress.log_summary()
         return self.progress
+
+    def _upkeep(self, spark: SparkSession) -> Upkeep:
+        tasks = merging_tasks(spark.sparkContext.defaultParallelism)
+        if not tasks:
+            return Upkeep(self._settings)
+        return Upkeep(self._settings, SparkMerge(spark, tasks), most_cold=tasks)
 
     def _run_query(self, spark: SparkSession, ending: threading.Event) -> Failure | None:
         """Run one query to its end; None if it was to end."""

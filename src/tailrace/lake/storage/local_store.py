@@ -22,6 +22,7 @@ class LocalStore(LogStore):
 
     poll_seconds = _POLL_SECONDS
     checkpoint_seconds = 0.0
+    cold_bytes = 1 << 30
     delta_options = None
 
     def __init__(self, folder: str) -> None:
@@ -47,14 +48,24 @@ class LocalStore(LogStore):
         _sync(path.parent)
         return True
 
+    def replace(self, name: str, content: bytes) -> None:
+        path = self._folder / name
+        temporary = _temporary(self._folder, path.name)
+        try:
+            temporary.write_bytes(content)
+            temporary.replace(path)
+        finally:
+            temporary.unlink(missing_ok=True)
+
     def new_file(self, name: str, *, durable: bool = True) -> NewFile:
         return _NewLocalFile(self._folder, name, durable=durable)
 
     def read(self, name: str) -> bytes:
         return (self._folder / name).read_bytes()
 
-    def open(self, name: str, size: int | None = None) -> pa.NativeFile:  # noqa: ARG002
-        return pa.memory_map(os.path.join(self.place, name))
+    def open(self, name: str, size: int | None = None, *, mapped: bool = True) -> pa.NativeFile:  # noqa: ARG002
+        path = os.path.join(self.place, name)
+        return pa.memory_map(path) if mapped else pa.OSFile(path)
 
     def head(self, name: str) -> StoredFile | None:
         try:
@@ -82,7 +93,7 @@ class _NewLocalFile(NewFile):
     def __init__(self, folder: Path, name: str, *, durable: bool) -> None:
         self._folder = folder
         self._durable = durable
-        self._temporary = _temporary(folder, name)
+        self._temporary = _temporary(folder, Path(name).name)
         self.content = open(self._temporary, "x+b")  # noqa: SIM115 - closed by `discard`
 
     def place(self, name: str) -> bool:

@@ -2,7 +2,7 @@
 
 A history needs little of it: to create a file that nobody else has created, to read, to list, to delete.
 Names are relative to the history, with slashes. A file never changes once it has its name, but for
-`_delta_log/_last_checkpoint`, which `deltalake` replaces.
+`_delta_log/_last_checkpoint`, which names the newest checkpoint.
 
 Errors: `FileNotFoundError` for a missing file; `StoreUnavailableError` if the store does not answer, where a
 retry may help; `OSError` or `HistoryError` for what the store refuses.
@@ -58,6 +58,8 @@ class LogStore(ABC):
     """The least pause between two looks for new files, for those who follow the history"""
     checkpoint_seconds: float
     """The least pause between two looks for a new checkpoint, if there was no new commit"""
+    cold_bytes: int
+    """How large files become that hold old rows"""
 
     @property
     @abstractmethod
@@ -76,6 +78,10 @@ class LogStore(ABC):
         """
 
     @abstractmethod
+    def replace(self, name: str, content: bytes) -> None:
+        """Write a small file, with all its content at once, in the place of one that may be there."""
+
+    @abstractmethod
     def new_file(self, name: str, *, durable: bool = True) -> NewFile:
         """A file of any size that is to be called ``name``. It is durable when it has its name."""
 
@@ -84,8 +90,11 @@ class LogStore(ABC):
         """The whole content of a small file."""
 
     @abstractmethod
-    def open(self, name: str, size: int | None = None) -> pa.NativeFile:
-        """Open a file for random access; ``size`` is its size, if that is known."""
+    def open(self, name: str, size: int | None = None, *, mapped: bool = True) -> pa.NativeFile:
+        """Open a file for random access; ``size`` is its size, if that is known.
+
+        With ``mapped`` its pages may be part of the memory of this process as long as it is open.
+        """
 
     @abstractmethod
     def head(self, name: str) -> StoredFile | None:

@@ -1,7 +1,7 @@
 """A history in an object store: S3 and what is compatible with it, Google Cloud Storage, Azure.
 
 A file gets its name by one conditional request, which the store refuses if there is an object of that name.
-No object is ever replaced or renamed by Tailrace.
+No object is ever renamed, and only `_delta_log/_last_checkpoint` is replaced.
 """
 
 from collections.abc import Iterator, Mapping
@@ -48,6 +48,7 @@ class ObjectStore(LogStore):
 
     poll_seconds = _POLL_SECONDS
     checkpoint_seconds = _CHECKPOINT_SECONDS
+    cold_bytes = 256 << 20  # a new object is held in memory
 
     def __init__(self, url: str, options: Mapping[str, str] | None = None) -> None:
         self.place = url
@@ -105,6 +106,10 @@ class ObjectStore(LogStore):
                 return False
         return True
 
+    def replace(self, name: str, content: bytes) -> None:
+        with self._reported():
+            self._client.put(name, content, use_multipart=False)
+
     def new_file(self, name: str, *, durable: bool = True) -> NewFile:  # noqa: ARG002
         return _NewObject(self)
 
@@ -112,7 +117,7 @@ class ObjectStore(LogStore):
         with self._reported():
             return bytes(self._client.get(name).bytes())
 
-    def open(self, name: str, size: int | None = None) -> pa.NativeFile:
+    def open(self, name: str, size: int | None = None, *, mapped: bool = True) -> pa.NativeFile:  # noqa: ARG002
         if size is None:
             found = self.head(name)
             if found is None:

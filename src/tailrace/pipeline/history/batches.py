@@ -17,13 +17,11 @@ from tailrace.events.entry_mark import EntryMark
 from tailrace.events.interval import Interval
 from tailrace.lake.data_file import AddedFile
 from tailrace.pipeline.history.offset import from_offset, shards_of, to_offset
-from tailrace.pipeline.history.settings import SMALL_BATCH_BYTES, PipelineSettings
+from tailrace.pipeline.history.settings import PIECES_PER_CORE, SMALL_BATCH_BYTES, PipelineSettings
 from tailrace.sources.planning import Planner
 from tailrace.sources.source import OplogSource
 
 _PLAN: Final = "plan"
-_PIECES_PER_CORE: Final = 2
-"""More tasks than cores, so that a slow one does not delay the batch."""
 _POLL_SECONDS: Final = 0.01
 _LONGEST_POLL_SECONDS: Final = 0.2
 """How long `next_offset` may wait for new entries: another call by Spark costs more than waiting, but a query
@@ -39,6 +37,7 @@ class BatchPlan:
     held: int
     """The cluster time through which the table held everything when the query began."""
     cores: int
+    """Those of all executors together."""
     store_file: str | None = None
     """A private file of the driver with the options of the history's object store."""
 
@@ -139,7 +138,7 @@ class BatchPlanner:
 
     def _end(self, after: int, promised: int) -> int:
         settings, planner = self._plan.settings, self._planner
-        entries, size = settings.max_entries, settings.max_bytes
+        entries, size = settings.limits(self._plan.cores)
         small = min(entries, settings.small_entries), min(size, SMALL_BATCH_BYTES)
         if entries <= settings.small_entries or size <= SMALL_BATCH_BYTES:
             end = planner.batch_end(after, promised, *small)
@@ -153,7 +152,21 @@ class BatchPlanner:
     def _cuts(self, batch: Interval) -> list[int]:
         if batch == self._small:
             return []
-        return self._planner.cuts(batch.after, batch.through, self._plan.cores * _PIECES_PER_CORE)
+        return self._planner.cuts(batch.after, batch.through, self._parts(batch))
+
+    def _parts(self, batch: Interval) -> int:
+        """As many as the cores have use for, but no more than have enough to do."""
+        settings, planner = self._plan.settings, self._planner
+        parts = self._plan.cores * PIECES_PER_CORE
+        size = planner.least_bytes(batch.after, batch.through)
+        if size is not None:
+            return max(min(parts, size // settings.piece_bytes), 1)
+        # A running deployment shows only whether an interval is within limits.
+        while parts > 2 and planner.fits(
+            batch.after, batch.through, parts // 2 * settings.small_entries, parts // 2 * SMALL_BATCH_BYTES
+        ):
+            parts //= 2
+        return parts
 
 
 def in_order(built: Sequence[BuiltPiece]) -> list[BuiltPiece]:

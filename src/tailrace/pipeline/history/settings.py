@@ -12,8 +12,15 @@ from tailrace.places import is_object_store, local_path
 CHECKPOINT_FOLDER: Final = "_checkpoint"
 """Inside the table; readers of Delta ignore names that begin with an underscore."""
 
-DEFAULT_MAX_ENTRIES: Final = 2_000_000
-DEFAULT_MAX_BYTES: Final = 1 << 30
+PIECES_PER_CORE: Final = 2
+"""More tasks than cores, so that a slow one does not delay the batch."""
+_MAX_ENTRIES: Final = 2_000_000
+_MAX_BYTES: Final = 1 << 30
+_PIECE_ENTRIES: Final = 100_000
+_PIECE_BYTES: Final = 32 << 20
+"""A batch has room for that much in each task of a cluster."""
+_ENTRY_BYTES: Final = 400
+"""About what a usual entry has."""
 SMALL_BATCH_ENTRIES: Final = 20_000
 """Up to this size one task is faster than several: starting a task costs as much as a thousand entries."""
 SMALL_BATCH_BYTES: Final = 16 << 20
@@ -26,9 +33,11 @@ class PipelineSettings:
     interval: float | None = 0.0
     """Seconds between the beginnings of two batches; with 0 each begins when there is something new. None
     takes everything that is there at the start and ends."""
-    max_entries: int = DEFAULT_MAX_ENTRIES
-    """The most entries of one batch; a batch that fails is repeated as a whole."""
-    max_bytes: int = DEFAULT_MAX_BYTES
+    max_entries: int | None = None
+    """The most entries of one batch; a batch that fails is repeated as a whole. None for two million, or more
+    on a cluster of many cores."""
+    max_bytes: int | None = None
+    """The most bytes; None for a gigabyte, or more on a cluster of many cores."""
     small_entries: int = SMALL_BATCH_ENTRIES
     """A batch of up to this many entries is one task; a larger one is divided."""
     keep_seconds: float | None = None
@@ -38,6 +47,19 @@ class PipelineSettings:
 
     release: StreamRelease | None = None
     """The server release of a history that is created; None for that of the source."""
+
+    def limits(self, cores: int) -> tuple[int, int]:
+        """Return the most entries and bytes of one batch, for the cores of all executors together."""
+        pieces = cores * PIECES_PER_CORE
+        return (
+            self.max_entries or max(_MAX_ENTRIES, pieces * _PIECE_ENTRIES),
+            self.max_bytes or max(_MAX_BYTES, pieces * _PIECE_BYTES),
+        )
+
+    @property
+    def piece_bytes(self) -> int:
+        """What a task has at least if a batch is divided: about as much as a batch that is not."""
+        return self.small_entries * _ENTRY_BYTES
 
     @property
     def checkpoint(self) -> Path:

@@ -6,7 +6,7 @@ import time
 from typing import Final
 
 from tailrace.errors import TailraceError
-from tailrace.lake.compaction import compact
+from tailrace.lake.compaction import Merge, compact, merge_one_by_one
 from tailrace.lake.log_writer import tidy_log
 from tailrace.lake.retention import retain
 from tailrace.lake.table import HistoryTable
@@ -22,8 +22,13 @@ _VACUUM_SECONDS: Final = 600.0
 class Upkeep:
     """A thread that tidies the table once a minute. Errors are logged, and the next round tries again."""
 
-    def __init__(self, settings: PipelineSettings) -> None:
+    def __init__(
+        self, settings: PipelineSettings, merge: Merge = merge_one_by_one, most_cold: int = 1
+    ) -> None:
+        """``merge`` merges files, at most ``most_cold`` groups of those with old rows at a time."""
         self._settings = settings
+        self._merge = merge
+        self._most_cold = most_cold
         self._table: HistoryTable | None = None
         self._vacuumed = time.monotonic()
         self._ending = threading.Event()
@@ -58,7 +63,7 @@ class Upkeep:
         table.refresh()
         tidy_log(table)
         removed = retain(table, max_age_seconds=settings.keep_seconds, max_bytes=settings.keep_bytes)
-        merged = compact(table)
+        merged = compact(table, self._merge, most_cold=self._most_cold)
         deleted = 0
         if time.monotonic() - self._vacuumed > _VACUUM_SECONDS:
             self._vacuumed = time.monotonic()

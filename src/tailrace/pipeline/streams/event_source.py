@@ -5,7 +5,7 @@ It can be sent to executors, as an oplog source. Intervals are ``(after, through
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from typing import Any, Self, TypeAlias
 
 from tailrace.events.promise import Promise
 from tailrace.events.stages.plan import Plan
@@ -92,6 +92,14 @@ class EventSource(ShardMembership, ABC):
         That is enough to find an invalidation. What does not meet ``condition`` need not be read; `blocks`
         shows rows that meet it, `rows` also others. A stream that has not passed its start has none.
         """
+
+    def given(self, after: int, through: int) -> Any:  # noqa: ARG002
+        """Return what a task needs to read an interval without planning again; it can be pickled."""
+        return None
+
+    def with_given(self, given: Any) -> Self:  # noqa: ARG002
+        """Return the source with what `given` returned; for a task."""
+        return self
 
     def narrowed(self, after: int, through: int, condition: RowCondition) -> tuple[int, int]:  # noqa: ARG002
         """Return a smaller interval outside of which no row meets a condition, as far as that is known."""

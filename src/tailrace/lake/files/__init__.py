@@ -1,0 +1,1 @@
+"""The list of a table's data files, in columns; its checkpoints."""
