@@ -30,6 +30,9 @@ _AT_ONCE: Final = 12
 _MAX_TIME_MS: Final = 50
 _WAIT_SECONDS: Final = 60
 _MOST_SHOWN: Final = 5
+_BODY_START: Final = 21
+_REPLY_START: Final = 36
+"""The same in the answer to an OP_QUERY, which a damaged header may be"""
 
 
 @dataclass(slots=True)
@@ -179,7 +182,7 @@ def _next_answer(endpoint: socket.socket, arrived: bytearray) -> tuple[int, dict
     if code == OpCode.OP_COMPRESSED:
         compressor = next(one for one in COMPRESSORS.values() if one.id == frame[24])
         frame = frame[:16] + bytes(compressor.unpack(frame[25:], struct.unpack_from("<i", frame, 20)[0]))
-    return number, decode(frame[21:])
+    return number, decode(frame[_REPLY_START if code == OpCode.OP_REPLY else _BODY_START :])
 
 
 def main(port: int, seed: int, messages: int, login: tuple[str, str] | None) -> None:

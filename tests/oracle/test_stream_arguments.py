@@ -159,3 +159,11 @@ def test_other_sessions_and_collections(twins: Twins) -> None:
 def more(twins: Twins, pair: Pair, fields: Document) -> Pair:
     cursor: Recalled = twins.remember("cursor", pair, ["cursor", "id"])
     return twins.run({"getMore": cursor, "collection": "c", "maxTimeMS": 1, **fields})
+
+
+def test_the_fields_of_explanations(twins: Twins) -> None:
+    """The stages themselves are shown as those of this system."""
+    command = {"aggregate": "c", "pipeline": [{"$changeStream": {}}], "cursor": {}}
+    for explain in ({**command, "explain": True}, {"explain": command, "verbosity": "queryPlanner"}):
+        pair = twins.both({**explain, "$db": "test"})
+        assert list(pair.real) == list(pair.ours)

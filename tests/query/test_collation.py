@@ -4,6 +4,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from bson import Decimal128
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -132,6 +133,7 @@ REFUSED: list[tuple[dict[str, Any], int]] = [
     ({"locale": "en", "strength": True}, 14),
     ({"locale": "en", "strength": 0}, 2),
     ({"locale": "en", "strength": 6}, 51024),
+    ({"locale": "en", "strength": Decimal128("sNaN")}, 2),
     ({"locale": "en", "strength": -1}, 51024),
     ({"locale": "en", "strength": 0.5}, 2),
     ({"locale": "en", "version": 3}, 14),

@@ -15,6 +15,7 @@ used with the ICU, or without it, as it was written.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
 
@@ -172,7 +173,7 @@ def _is_given(value: Any) -> bool:
 def _strength(value: Any) -> int:
     """A number as a whole one, as the server converts it."""
     number = value.to_decimal() if isinstance(value, Decimal128) else value
-    if number != number:
+    if number.is_nan() if isinstance(number, Decimal) else number != number:
         return 0
     if not -_FAR < number < _FAR:
         return _FAR

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from bson import DatetimeMS, Int64
 
 from tailrace.bson.documents import decode
+from tailrace.bson.values import Undefined
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.store.clock import WallClock
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from tailrace.mongod.server.dispatch.context import Context
     from tailrace.mongod.server.sessions.sessions import Session, Sessions
 
+_API_FIELDS: Final = ("apiVersion", "apiStrict", "apiDeprecationErrors")
 _MAX_ID: Final = 2**63 - 1
 
 
@@ -81,7 +83,7 @@ class OpenCursor:
     lsid: bytes | None
     txn_number: int | None
     """The transaction it was opened in; None outside of one."""
-    api: tuple[Any, Any, Any]
+    api: dict[str, Any]
     command: Mapping[str, Any]
     """The command that opened it, as currentOp shows it."""
     client: str
@@ -264,8 +266,8 @@ class Cursors:
         if _api_of(context.command) != entry.api:
             reason = (
                 "API parameter mismatch: getMore used params "
-                f"{_shown_api(_api_of(context.command))}, "
-                f"the cursor-creating command used {_shown_api(entry.api)}"
+                f"{_api_of(context.command)}, "
+                f"the cursor-creating command used {entry.api}"
             )
             raise CommandError(ErrorCode.APIMismatchError, reason)
 
@@ -422,11 +424,6 @@ def _shown(lsid: bytes) -> str:
     return str(decode(lsid)["id"].as_uuid())
 
 
-def _api_of(command: Mapping[str, Any]) -> tuple[Any, Any, Any]:
-    get = command.get
-    return get("apiVersion"), get("apiStrict"), get("apiDeprecationErrors")
-
-
-def _shown_api(values: tuple[Any, Any, Any]) -> str:
-    given = zip(("apiVersion", "apiStrict", "apiDeprecationErrors"), values, strict=True)
-    return str({name: value for name, value in given if value is not None})
+def _api_of(command: Mapping[str, Any]) -> dict[str, Any]:
+    given = {name: command.get(name) for name in _API_FIELDS}
+    return {name: value for name, value in given.items() if not isinstance(value, Undefined | None)}

@@ -81,7 +81,7 @@ async def explain_find(
             shown = await _find_explained(context, state, planned, verbosity, purpose)
     finally:
         state.close()
-    return {"explainVersion": "1"} | shown | about_server(context)
+    return explanation(context, shown)
 
 
 async def explain_aggregate(context: Context, request: AggregateRequest, verbosity: str) -> dict[str, Any]:
@@ -93,7 +93,7 @@ async def explain_aggregate(context: Context, request: AggregateRequest, verbosi
             shown = await _pipeline_explained(context, state, planned, verbosity)
     finally:
         state.close()
-    return {"explainVersion": "1"} | shown | about_server(context)
+    return explanation(context, shown)
 
 
 async def _find_explained(
@@ -239,7 +239,7 @@ async def _view_explained(
     )
     inner = plan_aggregate(context, state, aggregate, read_variables(context, request.let))
     shown = await _pipeline_explained(context, state, inner, verbosity)
-    return {"explainVersion": "1"} | shown | about_server(context)
+    return explanation(context, shown)
 
 
 async def _pipeline_explained(
@@ -353,16 +353,14 @@ def _execution_stats(plan: Stage, run: Run, verbosity: str) -> dict[str, Any]:
     return stats
 
 
-def about_server(context: Context) -> dict[str, Any]:
-    """The fields that end every explanation."""
+def explanation(context: Context, shown: dict[str, Any]) -> dict[str, Any]:
+    """A whole reply: plan or stages, the command, and the server."""
     host, _, port = context.node.address.rpartition(":")
-    command = context.command.get("explain", context.command)
-    shown = command if isinstance(command, dict) else context.command
-    return {
-        "command": {
-            **{name: value for name, value in shown.items() if not name.startswith("$") and name != "lsid"},
-            "$db": context.database,
-        },
+    explained = context.command.get("explain")
+    command = explained if isinstance(explained, dict) else context.command
+    fields = {name: value for name, value in command.items() if not name.startswith("$") and name != "lsid"}
+    echoed = {"command": {**fields, "$db": context.database}}
+    server = {
         "serverInfo": {
             "host": host,
             "port": int(port),
@@ -371,3 +369,5 @@ def about_server(context: Context) -> dict[str, Any]:
         },
         "serverParameters": dict(_SERVER_PARAMETERS),
     }
+    parts = (server, echoed) if "stages" in shown else (echoed, server)
+    return {"explainVersion": "1", **shown, **parts[0], **parts[1]}

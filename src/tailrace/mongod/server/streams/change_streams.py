@@ -29,7 +29,7 @@ from tailrace.mongod.server.reads.batches import (
     cursor_reply,
 )
 from tailrace.mongod.server.reads.cursors import CursorBatch
-from tailrace.mongod.server.reads.explain import about_server
+from tailrace.mongod.server.reads.explain import explanation
 from tailrace.mongod.server.reads.requests.aggregate_request import AggregateRequest
 from tailrace.mongod.server.streams.stream_checks import STAGE, check_stream
 from tailrace.mongod.server.streams.stream_place import place_of_stream
@@ -81,7 +81,7 @@ async def open_change_stream(context: "Context", *, is_explained: bool = False) 
         release=release.stream,
     )
     if request.explain:
-        return {"explainVersion": "1", **plan.explain(), **about_server(context)}
+        return explanation(context, plan.explain())
     cursor = ChangeStreamCursor(
         place.event_log,
         plan,
