@@ -21,6 +21,8 @@ _OPTIONS = (
     *("--bind_ip", "127.0.0.1", "--wiredTigerCacheSizeGB", "0.5"),
     *("--setParameter", "enableTestCommands=1"),
     *("--setParameter", "diagnosticDataCollectionEnabled=false"),
+    # It writes to the oplog every five minutes, which moves the positions of streams.
+    *("--setParameter", "disableLogicalSessionCacheRefresh=true"),
 )
 
 
