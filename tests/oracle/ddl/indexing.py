@@ -26,6 +26,10 @@ CREATE_INDEXES: Final[list[Any]] = [
     index({"t3": 1}, "t4", expireAfterSeconds=Int64(5)),
     index({"t4": 1}, "t5", expireAfterSeconds=-1),
     index({"t5": 1}, "t6", expireAfterSeconds=1 << 40),
+    *(
+        index({"t5": 1}, "t6", expireAfterSeconds=seconds)
+        for seconds in (float("inf"), float("-inf"), Decimal128("Infinity"), Decimal128("sNaN"), 1e300)
+    ),
     index({"t6": 1, "a": 1}, "t7", expireAfterSeconds=1),
     index({"_id": 1}, "t8", expireAfterSeconds=1),
     index({"p": 1}, "p", partialFilterExpression={"a": {"$gt": 1}}),

@@ -1,6 +1,7 @@
 """An index specification: checked as MongoDB checks it, completed, and in the order of the oplog."""
 
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any, Final
 
 from bson import Decimal128
@@ -24,6 +25,7 @@ from tailrace.mongod.store.ddl.partial_filter import check_partial_filter, parse
 from tailrace.mongod.store.ddl.special_indexes import check_wildcard, completed_spec
 from tailrace.query.collation import Collation
 
+_FAR: Final = 2**63
 _NUMBERS: Final = (
     "v", "expireAfterSeconds", "bits", "min", "max", "bucketSize", "textIndexVersion", "2dsphereIndexVersion",
     "finestIndexedLevel", "coarsestIndexedLevel",
@@ -134,10 +136,12 @@ def check_expiry(spec: Mapping[str, Any]) -> None:
 
 def to_integer(value: Any) -> int | None:
     """A number as a whole one, as the server converts it; None if it is not a number."""
-    if isinstance(value, Decimal128):
-        decimal = value.to_decimal()
-        return None if decimal.is_nan() else int(decimal.to_integral_value())
-    return None if isinstance(value, float) and value != value else int(value)
+    number = value.to_decimal() if isinstance(value, Decimal128) else value
+    if number.is_nan() if isinstance(number, Decimal) else number != number:
+        return None
+    if not -_FAR < number < _FAR:
+        return _FAR if number > 0 else -_FAR
+    return int(number.to_integral_value()) if isinstance(number, Decimal) else int(number)
 
 
 def _known_fields(given: Mapping[str, Any], *, ignore_unknown: bool) -> dict[str, Any]:
