@@ -15,14 +15,11 @@ used with the ICU, or without it, as it was written.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
 
-from bson import Decimal128
-
 from tailrace.bson.repeated import repeated_field
-from tailrace.bson.values import Undefined, is_string
+from tailrace.bson.values import Undefined, is_string, whole_number
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.query import collation_icu
@@ -63,7 +60,6 @@ _CHOICES: Final = {
 }
 _MAX_STRENGTH: Final = 5
 _OUT_OF_RANGE: Final = 51024
-_FAR: Final = 2**31
 _BOOLEANS: Final = frozenset({"caseLevel", "numericOrdering", "normalization", "backwards"})
 
 
@@ -171,13 +167,7 @@ def _is_given(value: Any) -> bool:
 
 
 def _strength(value: Any) -> int:
-    """A number as a whole one, as the server converts it."""
-    number = value.to_decimal() if isinstance(value, Decimal128) else value
-    if number.is_nan() if isinstance(number, Decimal) else number != number:
-        return 0
-    if not -_FAR < number < _FAR:
-        return _FAR
-    return round(number) if isinstance(value, Decimal128) else int(number)
+    return whole_number(value) or 0
 
 
 def _check_locale(locale: str) -> None:

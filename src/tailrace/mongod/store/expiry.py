@@ -15,8 +15,8 @@ from bson import DatetimeMS
 from tailrace.bson import raw as rawbson
 from tailrace.bson.documents import decode
 from tailrace.bson.keystring import layout
+from tailrace.bson.values import whole_number
 from tailrace.mongod.store.catalog import Catalog, Collection, Index
-from tailrace.mongod.store.ddl.index_spec import to_integer
 from tailrace.mongod.store.indexes.index_keys import INVERTED, is_descending
 from tailrace.mongod.store.reader import Record
 from tailrace.mongod.store.table_writer import PRE_IMAGES_IDENT
@@ -57,7 +57,7 @@ def expiry_rules(catalog: Catalog) -> list[ExpiryRule]:
         for index in collection.indexes:
             seconds = index.spec.get("expireAfterSeconds")
             if seconds is not None:
-                whole = to_integer(seconds) or 0
+                whole = whole_number(seconds) or 0
                 found.append(ExpiryRule(collection.ns, collection.uuid, index.name, whole))
     return found
 
@@ -81,7 +81,7 @@ def delete_expired(
     else:
         index = collection.index(rule.index)
         seconds = None if index is None else index.spec.get("expireAfterSeconds")
-        if index is None or seconds is None or (to_integer(seconds) or 0) != rule.seconds:
+        if index is None or seconds is None or (whole_number(seconds) or 0) != rule.seconds:
             return 0
         records = _expired_by_index(unit, collection, index, rule.threshold(now))
     # Collected first: a scan must not run while its records are deleted.

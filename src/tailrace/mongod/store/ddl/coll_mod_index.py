@@ -13,11 +13,12 @@ from bson import Int64
 from tailrace.bson import documents
 from tailrace.bson import raw as rawbson
 from tailrace.bson.shell_notation import shell
+from tailrace.bson.values import whole_number
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.store.catalog import Collection, Index
 from tailrace.mongod.store.ddl.collection_options import MAX_EXPIRE_AFTER_SECONDS, invalid
-from tailrace.mongod.store.ddl.index_spec import check_expiry, to_integer
+from tailrace.mongod.store.ddl.index_spec import check_expiry
 from tailrace.mongod.store.ddl.timeseries_indexes import shown_spec
 from tailrace.mongod.store.indexes.index_keys import index_keys
 from tailrace.mongod.store.write_unit import WriteUnit
@@ -148,7 +149,7 @@ def _change_expiry(index: Index, given: int, found: _Change) -> None:
         raise invalid(error.message) from None
     if old is not None:
         found.before["expireAfterSeconds"] = found.reply["expireAfterSeconds_old"] = Int64(
-            to_integer(old) or 0
+            whole_number(old) or 0
         )
     found.logged["expireAfterSeconds"] = found.reply["expireAfterSeconds_new"] = Int64(seconds)
 

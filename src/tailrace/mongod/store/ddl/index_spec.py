@@ -1,14 +1,13 @@
 """An index specification: checked as MongoDB checks it, completed, and in the order of the oplog."""
 
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any, Final
 
 from bson import Decimal128
 
 from tailrace.bson.compare import type_name
 from tailrace.bson.shell_notation import shell
-from tailrace.bson.values import is_string
+from tailrace.bson.values import is_string, whole_number
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.store.catalog import ID_INDEX_NAME, Collection, id_index_spec
@@ -25,7 +24,6 @@ from tailrace.mongod.store.ddl.partial_filter import check_partial_filter, parse
 from tailrace.mongod.store.ddl.special_indexes import check_wildcard, completed_spec
 from tailrace.query.collation import Collation
 
-_FAR: Final = 2**63
 _NUMBERS: Final = (
     "v", "expireAfterSeconds", "bits", "min", "max", "bucketSize", "textIndexVersion", "2dsphereIndexVersion",
     "finestIndexedLevel", "coarsestIndexedLevel",
@@ -86,7 +84,7 @@ def index_spec(collection: Collection, fields: Mapping[str, Any]) -> dict[str, A
     _check_engine(spec)
     _check_kind(spec)
     check_partial_filter(spec)
-    if "expireAfterSeconds" in spec and to_integer(spec["expireAfterSeconds"]) is None:
+    if "expireAfterSeconds" in spec and whole_number(spec["expireAfterSeconds"]) is None:
         spec["expireAfterSeconds"] = MAX_EXPIRE_AFTER_SECONDS
     return completed_spec(spec)
 
@@ -124,7 +122,7 @@ def check_expiry(spec: Mapping[str, Any]) -> None:
     if "expireAfterSeconds" not in spec:
         return
     seconds = spec["expireAfterSeconds"]
-    whole = to_integer(seconds)
+    whole = whole_number(seconds)
     if whole is not None and not 0 <= whole <= MAX_EXPIRE_AFTER_SECONDS:
         raise cannot_create(
             f"TTL index 'expireAfterSeconds' option must be within an acceptable range, try a different "
@@ -132,16 +130,6 @@ def check_expiry(spec: Mapping[str, Any]) -> None:
         )
     if len(spec["key"]) > 1:
         raise cannot_create("TTL indexes are single-field indexes, compound indexes do not support TTL")
-
-
-def to_integer(value: Any) -> int | None:
-    """A number as a whole one, as the server converts it; None if it is not a number."""
-    number = value.to_decimal() if isinstance(value, Decimal128) else value
-    if number.is_nan() if isinstance(number, Decimal) else number != number:
-        return None
-    if not -_FAR < number < _FAR:
-        return _FAR if number > 0 else -_FAR
-    return int(number.to_integral_value()) if isinstance(number, Decimal) else int(number)
 
 
 def _known_fields(given: Mapping[str, Any], *, ignore_unknown: bool) -> dict[str, Any]:
@@ -221,7 +209,7 @@ def _check_engine(spec: Mapping[str, Any]) -> None:
 
 def _version(fields: Mapping[str, Any]) -> int:
     given = fields.get("v", 2)
-    version = to_integer(given)
+    version = whole_number(given)
     if (
         version is None
         or version != (given.to_decimal() if isinstance(given, Decimal128) else given)

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 from bson import Decimal128
 
+from tailrace.bson.values import whole_number
 from tailrace.mongod.store.ddl.collection_options import is_true
-from tailrace.mongod.store.ddl.index_spec import to_integer
 from tailrace.mongod.store.ddl.key_pattern import BUCKET_KIND, index_kind
 
 _ORDER: Final = (
@@ -41,6 +41,6 @@ def _to_double(value: Any) -> float:
 
 _TYPES: Final[Mapping[str, Callable[[Any], Any]]] = {
     **dict.fromkeys(("background", "unique", "hidden", "sparse", "prepareUnique"), is_true),
-    **dict.fromkeys(("expireAfterSeconds", "textIndexVersion", "2dsphereIndexVersion", "bits"), to_integer),
+    **dict.fromkeys(("expireAfterSeconds", "textIndexVersion", "2dsphereIndexVersion", "bits"), whole_number),
     **dict.fromkeys(("min", "max", "bucketSize"), _to_double),
 }
