@@ -132,9 +132,8 @@ class Endpoint(ABC, Generic[MessageT]):
             raise
 
     def _open(self, header: Header, payload: bytes) -> MessageT:
-        if header.op_code is not OpCode.OP_COMPRESSED:
-            return self._decode(header, payload, None)
-        return self._decode(*decompress(header, payload, self._compressors))
+        header, content, compressor = self.decompressed(header, payload)
+        return self._decode(header, bytes(content), compressor)
 
     @abstractmethod
     def _decode(self, header: Header, payload: bytes, compressor: Compressor | None) -> MessageT:

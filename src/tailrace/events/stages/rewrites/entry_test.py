@@ -11,6 +11,7 @@ match (`query/match/needles.py`). Only an entry that may match is decoded.
 """
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import Any, Final, TypeAlias
 
 from tailrace.bson import raw as rawbson
@@ -64,8 +65,6 @@ class EntryTest:
 
     def __init__(self, conditions: Filter) -> None:
         self._conditions = conditions
-        self._by_op = {ord(op): _Rest.of(partly(conditions, {"op": op})) for op in _DOCUMENT_CHANGES}
-        self._needles = _needles_of_all(self._by_op.values())
         self._by_head: dict[Head, bool | None] = {}
         self._rests: dict[tuple[str, str, bool, bool], _Rest | bool] = {}
 
@@ -75,6 +74,14 @@ class EntryTest:
             return self._by_head[head]
         found = True if head.holds_views else partly(self._conditions, {"op": head.op, "ns": head.ns})
         return remember(self._by_head, head, found if isinstance(found, bool) else None)
+
+    @cached_property
+    def _by_op(self) -> "dict[int, _Rest | bool]":
+        return {ord(op): _Rest.of(partly(self._conditions, {"op": op})) for op in _DOCUMENT_CHANGES}
+
+    @cached_property
+    def _needles(self) -> frozenset[bytes] | None:
+        return _needles_of_all(self._by_op.values())
 
     def places(self, raw: bytes) -> list[int] | None:
         """Where in some document changes the bytes are that each one that passes contains, in order.
@@ -92,7 +99,7 @@ class EntryTest:
         places.sort()
         return places
 
-    @property
+    @cached_property
     def knows_bytes(self) -> bool:
         """Whether `may_pass` can be False."""
         return any(rest is False or (rest is not True and rest.needles) for rest in self._by_op.values())

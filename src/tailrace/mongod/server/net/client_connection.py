@@ -243,7 +243,7 @@ class ClientConnection(asyncio.BufferedProtocol):
             # Several large messages may be complete at the same time.
             turns_of(asyncio.get_running_loop()).give_way()
             header, payload = self._wire.take_frame()
-            tick()  # it was copied
+            tick()  # if another message came after it, it was copied
             compressor: Compressor | None = None
             if header.op_code is OpCode.OP_COMPRESSED:
                 opened = await asyncio.to_thread(self._wire.decompressed, header, payload)

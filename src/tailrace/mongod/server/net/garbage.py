@@ -1,4 +1,4 @@
-"""Free memory when nobody waits: cycles by Python's collector, and large values in pieces.
+"""Free memory in short steps: cycles by Python's collector, and large values in pieces.
 
 The collector would run in the middle of a computation. It looks at all objects that are new since its last
 run, which takes a tenth of a second if a command has just made a million of them. Reference counts free
