@@ -1,7 +1,8 @@
 """A quarter of an hour of ordinary and careless use: what the server holds must not grow without end.
 
 Writers, transactions and watchers work all the time on a small oplog, with pre-images and TTL indexes that
-expire. Every fifth stream is left open, and many streams are never read.
+expire. Every fifth stream is left open, and many streams are never read: they end when they were idle for two
+minutes, also those of sessions, whose cursors live as long as the session unless the server is set up otherwise.
 """
 
 import random
@@ -30,6 +31,7 @@ GROWTH_MEGABYTES: Final = 32
 """How much more memory may be used at the end than in the middle."""
 _UNREAD: Final = 200
 _EXPIRE_SECONDS: Final = 60
+_IDLE_MILLISECONDS: Final = 120_000
 _LEFT_OPEN: Final = 0.2
 _SEED: Final = 1
 
@@ -145,7 +147,13 @@ def _prepare(client: MongoClient[Document]) -> None:
         "setClusterParameter",
         {"changeStreamOptions": {"preAndPostImages": {"expireAfterSeconds": _EXPIRE_SECONDS}}},
     )
-    client.admin.command("setParameter", 1, ttlMonitorSleepSecs=5)
+    client.admin.command(
+        "setParameter",
+        1,
+        ttlMonitorSleepSecs=5,
+        cursorTimeoutMillis=_IDLE_MILLISECONDS,
+        enableTimeoutOfInactiveSessionCursors=True,
+    )
     client.soak.create_collection("used", changeStreamPreAndPostImages={"enabled": True})
     for name in ("used", "left", "right"):
         client.soak[name].create_index("at", expireAfterSeconds=_EXPIRE_SECONDS)

@@ -288,7 +288,10 @@ class TestIdleness:
             assert server.call(pass_time(2)) == 1
             assert get_more(raw, database, plain)["code"] == 43
             assert get_more(raw, database, kept, batchSize=1)["ok"] == 1
-            assert get_more(raw, database, in_session, lsid={"id": Binary(b"s" * 16, 4)})["ok"] == 1
+            assert get_more(raw, database, in_session, batchSize=1, lsid={"id": Binary(b"s" * 16, 4)})["ok"] == 1
+            client.admin.command({"setParameter": 1, "enableTimeoutOfInactiveSessionCursors": True})
+            assert server.call(pass_time(601)) == 1
+            assert get_more(raw, database, in_session, lsid={"id": Binary(b"s" * 16, 4)})["code"] == 43
 
     def test_the_timeout_can_be_set(self) -> None:
         with running() as server, connected(server) as client, raw_client(server) as raw:

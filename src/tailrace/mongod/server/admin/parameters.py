@@ -90,6 +90,7 @@ PARAMETERS: Final = {
     parameter.name: parameter
     for parameter in (
         Parameter("cursorTimeoutMillis", Int64(600_000)),
+        Parameter("enableTimeoutOfInactiveSessionCursors", False),
         Parameter("clientCursorMonitorFrequencySecs", 4, 1),
         Parameter("writePeriodicNoops", True),
         Parameter("periodicNoopIntervalSecs", 10, 1),

@@ -311,13 +311,17 @@ class Cursors:
     def reap(self) -> int:
         """End the cursors that were not used for too long; returns their number.
 
-        A cursor of a session ends with the session.
+        A cursor of a session ends with the session, unless a parameter says otherwise.
         """
         oldest = self._wall.seconds() - self._parameters["cursorTimeoutMillis"] / 1000
+        in_sessions = self._parameters["enableTimeoutOfInactiveSessionCursors"]
         expired = [
             entry
             for entry in self
-            if entry.user is None and entry.lsid is None and not entry.no_timeout and entry.last_use < oldest
+            if entry.user is None
+            and (entry.lsid is None or in_sessions)
+            and not entry.no_timeout
+            and entry.last_use < oldest
         ]
         for entry in expired:
             self._remove(entry)
