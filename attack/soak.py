@@ -2,7 +2,7 @@
 
 Writers, transactions and watchers work all the time on a small oplog, with pre-images and TTL indexes that
 expire. Every fifth stream is left open, and many streams are never read: they end when they were idle for two
-minutes, also those of sessions, whose cursors live as long as the session unless the server is set up otherwise.
+minutes, also those of sessions, which otherwise live as long as the session.
 """
 
 import random

@@ -278,7 +278,8 @@ class TestIdleness:
             database.c.insert_many([{"_id": i} for i in range(10)])
             plain = opened(raw, database)
             kept = opened(raw, database, noCursorTimeout=True)
-            in_session = opened(raw, database, lsid={"id": Binary(b"s" * 16, 4)})
+            lsid = {"id": Binary(b"s" * 16, 4)}
+            in_session = opened(raw, database, lsid=lsid)
 
             async def pass_time(seconds: float) -> int:
                 server.server.wall.advance(seconds)
@@ -288,10 +289,10 @@ class TestIdleness:
             assert server.call(pass_time(2)) == 1
             assert get_more(raw, database, plain)["code"] == 43
             assert get_more(raw, database, kept, batchSize=1)["ok"] == 1
-            assert get_more(raw, database, in_session, batchSize=1, lsid={"id": Binary(b"s" * 16, 4)})["ok"] == 1
+            assert get_more(raw, database, in_session, batchSize=1, lsid=lsid)["ok"] == 1
             client.admin.command({"setParameter": 1, "enableTimeoutOfInactiveSessionCursors": True})
             assert server.call(pass_time(601)) == 1
-            assert get_more(raw, database, in_session, lsid={"id": Binary(b"s" * 16, 4)})["code"] == 43
+            assert get_more(raw, database, in_session, lsid=lsid)["code"] == 43
 
     def test_the_timeout_can_be_set(self) -> None:
         with running() as server, connected(server) as client, raw_client(server) as raw:

@@ -11,7 +11,7 @@ from tailrace.mongod.cluster.writes.execution import execute
 from tailrace.mongod.cluster.writes.form import Form
 from tailrace.mongod.cluster.writes.statement import Statement, Work
 from tailrace.mongod.server.dispatch.command import Reply
-from tailrace.mongod.server.writes.batch import check_batch_size, read_statement_ids
+from tailrace.mongod.server.writes.batch import read_statement_ids
 from tailrace.mongod.server.writes.jobs import WriteErrors
 from tailrace.mongod.server.writes.specs import DeleteSpec, UpdateSpec
 from tailrace.mongod.server.writes.update import id_of
@@ -100,7 +100,6 @@ class BatchForm(Form):
 
 async def run_batch(context: RouterContext, form: BatchForm, documents: Sequence[bytes]) -> Reply:
     """Run the statements of an insert, update or delete on the collection that the command names."""
-    check_batch_size(len(documents))
     ns = f"{context.database}.{context.collection_name()}"
     arguments = context.arguments()
     ids = read_statement_ids(context, arguments, len(documents))

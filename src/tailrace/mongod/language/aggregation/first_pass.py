@@ -4,7 +4,7 @@ It covers the pipelines inside stages, too. A fault that is found here is report
 compiling a stage shows, wherever the two are in the pipeline.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 from tailrace.bson.repeated import repeated_field
@@ -29,6 +29,12 @@ class NamedStage(NamedTuple):
     kind: StageType
 
 
+def check_stage_names(stages: Sequence[Any], has_stage: Callable[[str], bool]) -> None:
+    """Raise for the first stage that is not one, or that does not exist."""
+    for stage in stages:
+        _stage_type(single_stage(stage)[0], has_stage)
+
+
 def read_stages(stages: Sequence[Any], context: PipelineContext) -> list[NamedStage]:
     """The stages by name; raises for every fault that the first pass finds."""
     found = _read(stages, context, 0)
@@ -41,7 +47,7 @@ def _read(stages: Sequence[Any], context: PipelineContext, depth: int) -> list[N
     found = []
     for stage in stages:
         name, spec = single_stage(stage)
-        kind = _stage_type(name, context)
+        kind = _stage_type(name, context.has_stage)
         if kind.check is not None:
             kind.check(name, spec, context)
         if depth < _MAX_DEPTH:
@@ -66,11 +72,11 @@ def single_stage(stage: Any) -> tuple[str, Any]:
     return name, spec
 
 
-def _stage_type(name: str, context: PipelineContext) -> StageType:
+def _stage_type(name: str, has_stage: Callable[[str], bool]) -> StageType:
     kind = STAGES.get(name)
-    if kind is not None and context.has_stage(name):
+    if kind is not None and has_stage(name):
         return kind
-    if is_stage(name) and context.has_stage(name):
+    if is_stage(name) and has_stage(name):
         raise CommandError(ErrorCode.CommandNotSupported, f"the stage {name} is not supported")
     raise CommandError(40324, f"Unrecognized pipeline stage name: '{name}'")
 

@@ -27,6 +27,8 @@ class Command:
     """The rights that a user needs, where access is controlled (`access/needs.py`); None: nobody has them."""
     fields: Fields | None = None
     """Its fields, if they are declared; otherwise its function checks what it reads."""
+    check_first: Callable[[Any], None] | None = None
+    """Gets the context after its fields were checked, before the arguments that all commands have are."""
     aliases: tuple[str, ...] = ()
     admin_only: bool = False
     """Whether it runs only on the database `admin`."""

@@ -16,13 +16,18 @@ from tailrace.errors import CommandError
 from tailrace.mongod.server.access.authorization import check_admin_only, check_login, check_rights, may
 from tailrace.mongod.server.access.needs import right
 from tailrace.mongod.server.access.privileges import CLUSTER
+from tailrace.mongod.server.dispatch.api_versions import check_api_version
 from tailrace.mongod.server.dispatch.command import Reply
 from tailrace.mongod.server.dispatch.command_body import read_body
 from tailrace.mongod.server.dispatch.concerns import WriteConcern
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.error_labels import Situation, labels_of
 from tailrace.mongod.server.dispatch.fields import When
-from tailrace.mongod.server.dispatch.generic_arguments import read_generic_arguments, read_metadata
+from tailrace.mongod.server.dispatch.generic_arguments import (
+    check_database,
+    read_generic_arguments,
+    read_metadata,
+)
 from tailrace.mongod.server.dispatch.kinds import is_true
 from tailrace.mongod.server.emulation.fail_command import CloseConnection, FailCommand
 from tailrace.mongod.server.emulation.release import STREAMING_HELLO
@@ -127,18 +132,19 @@ class Dispatcher:
         self._count(context)
         entry = context.entry
         is_guarded = context.client.guard is not None
-        if is_guarded:
-            check_login(context)
-        read_metadata(context)
-        self._hear_time(context)
-        fields = entry.fields
-        if fields is not None and fields.when is When.FIRST:
-            fields.check(context.name, context.command, self._release)
-        elif is_true(context.command.get("help")):
-            context.has_no_times = True
-            return {"help": f"help for: {context.name} {entry.help}"}
+        check_api_version(context.command, entry.name)
         if entry.admin_only:
             check_admin_only(context)
+        if is_guarded:
+            check_login(context)
+        is_read_first = entry.fields is not None and entry.fields.when is When.FIRST
+        if is_read_first:
+            self._check_fields(context)
+        read_metadata(context)
+        self._hear_time(context)
+        if not is_read_first and is_true(context.command.get("help")):
+            context.has_no_times = True
+            return {"help": f"help for: {context.name} {entry.help}"}
         if is_guarded:
             check_rights(context)
         read_generic_arguments(context)
@@ -156,6 +162,16 @@ class Dispatcher:
         # Not in the handler: the cancellation would be the context of this error, and with it all that was
         # computed would be in a cycle, since the error is part of the command's context.
         raise interruption
+
+    def _check_fields(self, context: Context) -> None:
+        """Check a command's own fields before the arguments that all commands have."""
+        entry = context.entry
+        assert entry.fields is not None
+        entry.fields.check(context.name, context.command, self._release)
+        if entry.fields.names_collection(context.name):
+            check_database(context)
+        if entry.check_first is not None:
+            entry.check_first(context)
 
     async def _run_interruptible(self, context: Context) -> Reply:
         timer = self._limit_time(context)

@@ -15,6 +15,7 @@ from tailrace.events.stream_release import Since
 from tailrace.mongod.server.dispatch.kinds import (
     ANY,
     ARRAY,
+    COLLECTION_KINDS,
     DATE,
     DIGEST,
     LONG,
@@ -133,6 +134,10 @@ class Fields:
         if name in self._until and release.has(self._until[name]):
             return False
         return name not in self._since or release.has(self._since[name])
+
+    def names_collection(self, name: str) -> bool:
+        """Whether the field is the name of a collection."""
+        return self._kinds.get(name) in COLLECTION_KINDS
 
     def code_of(self, name: str, default: int) -> int:
         """The code for a field of a wrong type."""

@@ -11,7 +11,6 @@ from tailrace.bson.documents import decode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.access.passwords import EXTERNAL
-from tailrace.mongod.server.dispatch.api_versions import check_api_version
 from tailrace.mongod.server.dispatch.concern_rules import (
     check_concerns,
     check_runs_in_transaction,
@@ -20,7 +19,14 @@ from tailrace.mongod.server.dispatch.concern_rules import (
 from tailrace.mongod.server.dispatch.concerns import ReadConcern, WriteConcern
 from tailrace.mongod.server.dispatch.context import Context
 from tailrace.mongod.server.dispatch.kinds import as_number, as_whole, is_given
-from tailrace.mongod.server.dispatch.metadata import check_metadata, cluster_time, read_preference
+from tailrace.mongod.server.dispatch.metadata import (
+    check_operation_key,
+    check_origin,
+    check_session_fields,
+    check_versions,
+    cluster_time,
+    read_preference,
+)
 from tailrace.mongod.server.sessions.session_ids import session_id
 
 MAX_DATABASE_NAME_BYTES: Final = 63
@@ -49,37 +55,43 @@ def check_database_name(name: str, *, may_have_dollar: bool = False) -> None:
         raise CommandError(ErrorCode.InvalidNamespace, f"Invalid database name: '{name}'")
 
 
-def read_metadata(context: Context) -> None:
-    """Check what comes with a request beside its command, before the command's own fields."""
-    command = context.command
+def check_database(context: Context) -> None:
+    """Refuse a database that the command cannot run on."""
     if context.database != EXTERNAL or context.entry.name not in _ON_EXTERNAL:
         check_database_name(context.database, may_have_dollar=context.entry.name in _ON_ANY_DATABASE)
     if context.node.is_router and context.database == "local":
         raise CommandError(
             ErrorCode.IllegalOperation, "a router has no database local; each shard has its own"
         )
-    release = context.node.release
-    check_metadata(command, release)
-    check_api_version(command, context.entry.name)
+
+
+def read_metadata(context: Context) -> None:
+    """Read what comes with a request beside its command."""
+    command, release = context.command, context.node.release
+    check_operation_key(command, release)
     if "$readPreference" in command:
         context.read_preference = read_preference(command["$readPreference"], release)
+    check_origin(command, release)
     context.heard_time = cluster_time(command)
+    check_session_fields(command, release)
     _read_session(context)
+    check_database(context)
 
 
 def read_generic_arguments(context: Context) -> None:
     """Set the attributes of a context from the generic arguments of its command."""
     command = context.command
     check_runs_in_transaction(context)
+    if "maxTimeMSOpOnly" in command:
+        raise _invalid("Can not specify maxTimeMSOpOnly for non internal clients")
+    _read_max_time(context)
     if "readConcern" in command:
         context.read_concern = ReadConcern.parse(command["readConcern"])
+    check_versions(command)
     if "writeConcern" in command:
         if not takes_write_concern(context.entry):
             raise _invalid("Command does not support writeConcern")
         context.write_concern = WriteConcern.parse(command["writeConcern"])
-    _read_max_time(context)
-    if "maxTimeMSOpOnly" in command:
-        raise _invalid("Can not specify maxTimeMSOpOnly for non internal clients")
     check_concerns(context)
     context.is_change_stream = _is_change_stream(context)
 

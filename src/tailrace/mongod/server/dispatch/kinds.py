@@ -220,6 +220,8 @@ OLD_COLLECTION_OR_UUID: Final = Kind(
     null_code=ErrorCode.InvalidNamespace,
 )
 
+COLLECTION_KINDS: Final = (COLLECTION, COLLECTION_OR_UUID, OLD_COLLECTION, OLD_COLLECTION_OR_UUID)
+
 
 def at_least(minimum: int, maximum: int = LONG_MAX) -> Number:
     """A number with bounds."""

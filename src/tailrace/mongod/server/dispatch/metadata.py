@@ -1,6 +1,7 @@
 """Read what clients and routers send about a request beside its command: times, preferences, sessions, keys.
 
-It is checked before the command's own fields.
+Most of it is checked before the fields of commands that check theirs late. The functions are called in the
+order in which a real server finds faults.
 """
 
 import math
@@ -22,7 +23,6 @@ from tailrace.mongod.server.dispatch.kinds import (
     INT,
     LONG,
     OBJECT,
-    TEXT,
     Kind,
     as_number,
     is_given,
@@ -42,42 +42,56 @@ _NOT_A_BOOL: Final = 13111
 _AUDIT: Final = Fields(
     {"$impersonatedUsers": ARRAY, "$impersonatedRoles": ARRAY}, required=("$impersonatedUsers",)
 )
-_KNOWN: Final = Fields(
+_OPERATION_KEY: Final = Kind(
+    lambda value: is_uuid(value) and len(value) == _UUID_SIZE,
+    "binData",
+    code=ErrorCode.InvalidUUID,
+    null_code=ErrorCode.InvalidUUID,
+)
+_WRITE_BLOCKING: Final = Kind(FLAG.accepts, "bool", code=_NOT_A_BOOL, null_code=_NOT_A_BOOL)
+_SESSION: Final = Fields(
     {
-        "apiVersion": TEXT,
-        "apiStrict": FLAG,
-        "apiDeprecationErrors": FLAG,
         "lsid": OBJECT,
         "txnNumber": LONG,
         "autocommit": FLAG,
         "startTransaction": FLAG,
         "coordinator": FLAG,
         "txnRetryCounter": INT,
-        "tracking_info": GIVEN_OBJECT,
-        "clientOperationKey": Kind(
-            lambda value: is_uuid(value) and len(value) == _UUID_SIZE,
-            "binData",
-            code=ErrorCode.InvalidUUID,
-            null_code=ErrorCode.InvalidUUID,
-        ),
-        "mayBypassWriteBlocking": Kind(FLAG.accepts, "bool", code=_NOT_A_BOOL, null_code=_NOT_A_BOOL),
     },
     is_open=True,
 )
 _HEDGE: Final = Fields({"enabled": FLAG, "delay": ANY})
 
 
-def check_metadata(command: Mapping[str, Any], release: Release) -> None:
-    """Check everything that is not returned by the other functions."""
-    _KNOWN.check("OperationSessionInfo", command, release)
-    if "tracking_info" in command and "operId" not in command["tracking_info"]:
-        raise CommandError(ErrorCode.NoSuchKey, 'Missing expected field "operId"')
+def check_operation_key(command: Mapping[str, Any], release: Release) -> None:
+    """Check the id that a client gives an operation."""
+    if "clientOperationKey" in command:
+        _OPERATION_KEY.check("", "clientOperationKey", command["clientOperationKey"], release)
+
+
+def check_origin(command: Mapping[str, Any], release: Release) -> None:
+    """Check what routers send of the client and user of a request."""
     audit = command.get("$audit")
     if isinstance(audit, dict):
         _AUDIT.check("$audit", audit, release)
     if "$client" in command:
         _check_client(command["$client"])
-    for name in ("databaseVersion", "shardVersion"):
+    if "tracking_info" in command:
+        GIVEN_OBJECT.check("", "tracking_info", command["tracking_info"], release)
+        if "operId" not in command["tracking_info"]:
+            raise CommandError(ErrorCode.NoSuchKey, 'Missing expected field "operId"')
+
+
+def check_session_fields(command: Mapping[str, Any], release: Release) -> None:
+    """Check the types of what says to which session and transaction a request belongs."""
+    if "mayBypassWriteBlocking" in command:
+        _WRITE_BLOCKING.check("", "mayBypassWriteBlocking", command["mayBypassWriteBlocking"], release)
+    _SESSION.check("OperationSessionInfo", command, release)
+
+
+def check_versions(command: Mapping[str, Any]) -> None:
+    """Check the versions that routers send."""
+    for name in ("shardVersion", "databaseVersion"):
         if name in command:
             _check_version(name, command[name])
 

@@ -40,7 +40,6 @@ class Batch:
     @classmethod
     def parse(cls, context: Context, arguments: Arguments, size: int) -> "Batch":
         """Read the shared options of a command with that many statements."""
-        check_batch_size(size)
         name = context.collection_name()
         batch = cls(
             context,
@@ -96,6 +95,22 @@ class Batch:
         if runner.retried:
             fields["retriedStmtIds"] = runner.retried
         return fields
+
+
+def check_number_of(field: str) -> Callable[[Context], None]:
+    """A check of a command whose statements are in ``field``: not too few, and not too many."""
+
+    def check(context: Context) -> None:
+        statements = context.request.sequences.get(field)
+        if statements is None:
+            listed = context.command.get(field)
+            if not isinstance(listed, list):
+                reason = f"BSON field '{context.name}.{field}' is missing but a required field"
+                raise CommandError(ErrorCode.IDLFailedToParse, reason)
+            statements = [statement for statement in listed if is_given(statement)]
+        check_batch_size(len(statements))
+
+    return check
 
 
 def check_batch_size(size: int) -> None:

@@ -1,8 +1,12 @@
 """`aggregate`: run a pipeline on a collection or view, or open a change stream."""
 
+from tailrace.mongod.language.aggregation.first_pass import check_stage_names
 from tailrace.mongod.server.access.pipeline_needs import aggregate_needs
 from tailrace.mongod.server.dispatch.command import Command, Reply
+from tailrace.mongod.server.dispatch.concerns import WriteConcern
 from tailrace.mongod.server.dispatch.context import Context
+from tailrace.mongod.server.dispatch.generic_arguments import check_database
+from tailrace.mongod.server.dispatch.kinds import is_given
 from tailrace.mongod.server.reads.aggregating import PlannedAggregate, plan_aggregate, writes_results
 from tailrace.mongod.server.reads.batches import cursor_reply
 from tailrace.mongod.server.reads.cursors import CursorBatch
@@ -44,12 +48,20 @@ async def run(context: Context) -> Reply:
     return cursor_reply("firstBatch", CursorBatch([]), 0, planned.ns, **shown)
 
 
+def _check_first(context: Context) -> None:
+    check_database(context)
+    if is_given(context.command.get("writeConcern")):
+        WriteConcern.parse(context.command["writeConcern"])
+    check_stage_names(context.command["pipeline"], context.node.release.has_stage)
+
+
 COMMAND = Command(
     "aggregate",
     run,
     needs=aggregate_needs,
     help="Run a pipeline on a collection, or watch changes.",
     fields=AGGREGATE_FIELDS,
+    check_first=_check_first,
     is_read=True,
     in_transaction=True,
     same_on_router=True,

@@ -11,7 +11,7 @@ from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.dispatch.kinds import as_number
 from tailrace.mongod.server.emulation.release import CURRENT, Release
-from tailrace.mongod.server.writes.batch import Batch
+from tailrace.mongod.server.writes.batch import Batch, check_number_of
 from tailrace.mongod.server.writes.fields import DELETE_FIELDS, DELETE_STATEMENT
 from tailrace.mongod.server.writes.jobs import BatchSums
 from tailrace.mongod.server.writes.specs import DeleteSpec, read_hint
@@ -75,6 +75,7 @@ COMMAND = Command(
     needs=on_collection("remove"),
     help="Delete documents of a collection.",
     fields=DELETE_FIELDS,
+    check_first=check_number_of("deletes"),
     is_write=True,
     in_transaction=True,
     is_retryable_write=True,

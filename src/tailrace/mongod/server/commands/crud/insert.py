@@ -3,7 +3,7 @@
 from tailrace.mongod.server.access.needs import Rights, on_named
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
-from tailrace.mongod.server.writes.batch import Batch
+from tailrace.mongod.server.writes.batch import Batch, check_number_of
 from tailrace.mongod.server.writes.fields import INSERT_FIELDS
 from tailrace.mongod.server.writes.jobs import BatchSums
 from tailrace.mongod.server.writes.statements import StatementRunner
@@ -46,6 +46,7 @@ COMMAND = Command(
     needs=_needs,
     help="Insert documents into a collection.",
     fields=INSERT_FIELDS,
+    check_first=check_number_of("documents"),
     is_write=True,
     in_transaction=True,
     is_retryable_write=True,

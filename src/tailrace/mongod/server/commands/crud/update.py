@@ -8,7 +8,7 @@ from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.emulation.release import CURRENT, Release
-from tailrace.mongod.server.writes.batch import Batch
+from tailrace.mongod.server.writes.batch import Batch, check_number_of
 from tailrace.mongod.server.writes.fields import UPDATE_FIELDS, UPDATE_STATEMENT
 from tailrace.mongod.server.writes.jobs import BatchSums
 from tailrace.mongod.server.writes.specs import UpdateSpec, read_update
@@ -88,6 +88,7 @@ COMMAND = Command(
     needs=_needs,
     help="Update documents of a collection.",
     fields=UPDATE_FIELDS,
+    check_first=check_number_of("updates"),
     is_write=True,
     in_transaction=True,
     is_retryable_write=True,
