@@ -198,6 +198,29 @@ def test_an_error_of_the_stream_fails_the_query_with_its_code(
     assert error.code == 47
 
 
+def test_of_several_errors_the_first_fails_the_query(spark: SparkSession, replica_set: ReplicaSet) -> None:
+    orders = replica_set.client().failing.several
+    start = {"startAtOperationTime": replica_set.cluster_time}
+    for number in range(40):
+        orders.insert_one({"_id": number, "a": 1})
+    orders.update_one({"_id": 1}, {"$set": {"b": 1}})
+    for number in range(40, 160):
+        orders.insert_one({"_id": number, "a": "no number"})
+    frame = change_stream(
+        spark,
+        replica_set.uri,
+        "failing.several",
+        {**start, "fullDocumentBeforeChange": "required"},
+        [{"$set": {"quotient": {"$divide": ["$fullDocument.a", 2]}}}],
+        partitions=4,
+    )
+    with pytest.raises(PySparkException) as failed:
+        frame.collect()
+    error = stream_error(failed.value)
+    assert error is not None
+    assert error.code == 47  # the later tasks fail with 14, and sooner
+
+
 def test_modes_and_struct_schemas(spark: SparkSession, replica_set: ReplicaSet) -> None:
     people = replica_set.client().modes.people
     people.insert_many([{"_id": 1, "age": 30}, {"_id": 2, "age": "old"}, {"_id": 3, "age": 50.0}])

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+from tailrace.errors import CommandError
 from tailrace.events.cluster_time import cluster_time, increment_of, seconds_of
 from tailrace.events.position import EARLIEST, LATEST
 from tailrace.pipeline.options.event_options import StreamRequest
@@ -34,6 +35,8 @@ class StreamPiece:
     """What it is read from, if that may change."""
     given: Any
     """What the source has found for the interval."""
+    earlier: tuple[StreamInterval, ...]
+    """What other tasks read of the same batch, up to the interval."""
 
 
 class StreamBatches:
@@ -79,8 +82,22 @@ class StreamBatches:
                     continue
                 for start in range(0, len(rows), _BATCH_ROWS):
                     yield rows[start : start + _BATCH_ROWS]
+        except CommandError:
+            self._raise_earlier_error(piece)
+            raise
         finally:
             self._source.close()
+
+    def _raise_earlier_error(self, piece: StreamPiece) -> None:
+        """Raise the error of an earlier piece, if there is one.
+
+        Spark fails with the error of whichever task is the first to have one. A stream ends at its first
+        error, so a task that fails reads what comes before its piece.
+        """
+        source = self._source.having(piece.shards)
+        for interval in piece.earlier:
+            for _ in rows_of(self._spec, source, interval, self.condition):
+                pass
 
     # -- batch queries ------------------------------------------------------------------------------------
 
@@ -168,8 +185,13 @@ class StreamBatches:
 
     def _pieces(self, planned: Sequence[StreamInterval], shards: Mapping[str, Any]) -> list[StreamPiece]:
         return [
-            StreamPiece(interval, shards, self._source.given(interval.after, interval.through))
-            for interval in planned
+            StreamPiece(
+                interval,
+                shards,
+                self._source.given(interval.after, interval.through),
+                _before(planned, number),
+            )
+            for number, interval in enumerate(planned)
         ]
 
     def _offset(self, time: int, *, has_resumed: bool, has_ended: bool = False) -> dict[str, Any]:
@@ -181,6 +203,15 @@ class StreamBatches:
         }
         shards = self._source.membership()
         return {**offset, "version": _WITH_SHARDS, "shards": shards} if shards else offset
+
+
+def _before(planned: Sequence[StreamInterval], number: int) -> tuple[StreamInterval, ...]:
+    """The intervals before one, joined; the one with the event to resume after stays by itself."""
+    alone = 0 if planned[0].has_resumed else 1
+    if number <= alone:
+        return tuple(planned[:number])
+    first, last = planned[alone], planned[number - 1]
+    return (*planned[:alone], StreamInterval(first.after, last.through, first.has_resumed))
 
 
 def _time(offset: Mapping[str, Any]) -> int:
