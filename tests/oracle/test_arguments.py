@@ -17,7 +17,7 @@ from tests.oracle.twins import Twins
 EQUAL_SHARE: Final = 0.985
 SAMPLE: Final = 500
 SEVERAL: Final = 200
-SEVERAL_SHARE: Final = 0.85
+SEVERAL_SHARE: Final = 0.95
 """Of several faults the server may find another one first."""
 
 

@@ -78,6 +78,7 @@ class Fields:
         "_required",
         "_since",
         "_until",
+        "_value_first",
         "when",
     )
 
@@ -90,6 +91,7 @@ class Fields:
         until: Mapping[str, Since] | None = None,
         is_open: bool = False,
         is_command: bool = False,
+        value_first: bool = False,
         missing_code: int = ErrorCode.IDLFailedToParse,
         when: When = When.FIRST,
     ) -> None:
@@ -97,7 +99,7 @@ class Fields:
 
         ``since`` are the releases of fields that older ones do not have, ``until`` of those that later ones
         no longer have. ``is_open`` if unknown fields are ignored, ``is_command`` if generic arguments are
-        allowed.
+        allowed, ``value_first`` if a command's own value is checked before its other fields, not after them.
         """
         self._kinds = kinds
         self._required = required
@@ -106,14 +108,17 @@ class Fields:
         self._is_open = is_open
         self._missing_code = missing_code
         self._is_command = is_command
+        self._value_first = value_first
         self.when = when
 
     def check(self, path: str, document: Mapping[str, Any], release: Release) -> None:
         """Raise for the first fault of a document."""
         kinds = self._kinds
+        if self._value_first:
+            kinds[path].check(path, path, document[path], release)
         for name, value in document.items():
             if name == path:
-                continue  # a command's own value is checked last
+                continue
             kind = kinds.get(name)
             if kind is None or not self._has(name, release):
                 self._check_unknown(path, name, release)
@@ -123,7 +128,7 @@ class Fields:
         if repeated is not None and repeated in kinds:
             reason = f"BSON field '{path}.{repeated}' is a duplicate field"
             raise CommandError(ErrorCode.IDLDuplicateField, reason)
-        if path in kinds and path in document:
+        if path in kinds and path in document and not self._value_first:
             kinds[path].check(path, path, document[path], release)
         for name in self._required:
             if not is_given(document.get(name)):
@@ -157,10 +162,19 @@ def command(
     since: Mapping[str, Since] | None = None,
     until: Mapping[str, Since] | None = None,
     late: bool = False,
+    value_first: bool = False,
 ) -> Fields:
     """The fields of a command that refuses unknown ones."""
     when = When.LATE if late else When.FIRST
-    return Fields(kinds, required=required, since=since, until=until, is_command=True, when=when)
+    return Fields(
+        kinds,
+        required=required,
+        since=since,
+        until=until,
+        is_command=True,
+        value_first=value_first,
+        when=when,
+    )
 
 
 def old_command(

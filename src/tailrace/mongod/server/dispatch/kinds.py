@@ -188,7 +188,6 @@ GIVEN_TEXT: Final = Kind(is_string, "string", null_code=_REFUSED)
 OBJECT: Final = Kind(lambda value: isinstance(value, dict), "object")
 GIVEN_OBJECT: Final = Kind(lambda value: isinstance(value, dict), "object", null_code=_REFUSED)
 ARRAY: Final = ArrayOf(lambda value: isinstance(value, list), "array", null_code=_NOT_AN_OBJECT)
-GIVEN_ARRAY: Final = ArrayOf(lambda value: isinstance(value, list), "array", null_code=_REFUSED)
 DATE: Final = Kind(lambda value: isinstance(value, DatetimeMS), "date")
 TIMESTAMP: Final = Kind(lambda value: isinstance(value, Timestamp), "timestamp")
 GIVEN_TIMESTAMP: Final = Kind(lambda value: isinstance(value, Timestamp), "timestamp", null_code=_REFUSED)
@@ -240,3 +239,8 @@ def given_struct(fields: "Fields") -> Struct:
 
 def array_of(items: Kind) -> ArrayOf:
     return ArrayOf(ARRAY.accepts, ARRAY.expected, null_code=_NOT_AN_OBJECT, items=items)
+
+
+def given_array_of(items: Kind) -> ArrayOf:
+    """An array that may not be null."""
+    return ArrayOf(ARRAY.accepts, ARRAY.expected, null_code=_REFUSED, items=items)

@@ -36,8 +36,8 @@ _TEXTS: Final = ("validationLevel", "validationAction")
 
 
 async def run(context: MemberContext) -> dict[str, Any]:
-    database, name = context.database, context.collection_name()
     arguments = context.arguments()
+    database, name = context.database, context.collection_name()
     changes = CollectionChanges(
         index=_index_change(arguments),
         view_on=arguments.text("viewOn", None),

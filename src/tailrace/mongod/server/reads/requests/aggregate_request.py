@@ -19,7 +19,6 @@ from tailrace.mongod.server.dispatch.fields import (
 from tailrace.mongod.server.dispatch.kinds import (
     ARRAY,
     FLAG,
-    GIVEN_ARRAY,
     GIVEN_FLAG,
     GIVEN_OBJECT,
     HINT,
@@ -31,9 +30,11 @@ from tailrace.mongod.server.dispatch.kinds import (
     UUID,
     Kind,
     at_least,
+    given_array_of,
     given_struct,
     struct,
 )  # fmt: skip
+from tailrace.mongod.server.emulation.release import Release
 from tailrace.mongod.server.reads.access.planner import check_hint
 from tailrace.mongod.server.reads.requests.find_request import hint_argument
 from tailrace.query.expressions.numbers.number_types import integral_value
@@ -46,14 +47,35 @@ _EXCHANGE: Final = Fields(
     },
     required=("policy", "consumers"),
 )  # fmt: skip
+
+
+class _CollectionOrOne(Kind):
+    def look_inside(self, path: str, name: str, value: Any, release: Release) -> None:  # noqa: ARG002
+        _collection_or_one(value)
+
+
+def _collection_or_one(named: Any) -> str | None:
+    """The collection that an aggregation names; None for 1, which stands for all of them."""
+    if is_string(named):
+        return named
+    if is_number(named):
+        if integral_value(named) == 1:
+            return None
+        raise CommandError(
+            ErrorCode.FailedToParse,
+            "Invalid command format: the 'aggregate' field must specify a collection name or 1",
+        )
+    raise CommandError(ErrorCode.TypeMismatch, "collection name has invalid type")
+
+
 AGGREGATE_FIELDS: Final = command(
     {
-        "aggregate": Kind(
+        "aggregate": _CollectionOrOne(
             lambda value: is_string(value) or is_number(value),
             "[string, number]",
             null_code=ErrorCode.TypeMismatch,
         ),
-        "pipeline": GIVEN_ARRAY, "explain": GIVEN_FLAG, "allowDiskUse": GIVEN_FLAG,
+        "pipeline": given_array_of(GIVEN_OBJECT), "explain": GIVEN_FLAG, "allowDiskUse": GIVEN_FLAG,
         "cursor": given_struct(CURSOR_FIELDS), "bypassDocumentValidation": LOOSE_FLAG, "hint": HINT,
         "collation": OBJECT, "let": OBJECT, "needsMerge": GIVEN_FLAG, "fromMongos": GIVEN_FLAG,
         "isMapReduceCommand": GIVEN_FLAG, "runtimeConstants": CONSTANTS, "legacyRuntimeConstants": CONSTANTS,
@@ -65,6 +87,7 @@ AGGREGATE_FIELDS: Final = command(
     required=("pipeline",),
     since=dict.fromkeys(("legacyRuntimeConstants", "querySettings", "includeQueryStatsMetrics"), LATER)
     | dict.fromkeys(("rawData", "allowPartialResults"), ((7, 0, 0),)),
+    value_first=True,
 )  # fmt: skip
 
 
@@ -102,7 +125,7 @@ class AggregateRequest:
             batch_size = cursor.integer("batchSize", None, minimum=0)
             cursor.finish()
         request = cls(
-            named=_checked_name(named),
+            named=_collection_or_one(named),
             pipeline=pipeline,
             batch_size=batch_size,
             explain=explain,
@@ -123,16 +146,3 @@ class AggregateRequest:
         if arguments.boolean("needsMerge", None) is not None and not arguments.has("fromMongos"):
             raise CommandError(ErrorCode.FailedToParse, "Cannot specify 'needsMerge' without 'fromMongos'")
         return request
-
-
-def _checked_name(named: Any) -> str | None:
-    if is_string(named):
-        return named
-    if is_number(named):
-        if integral_value(named) == 1:
-            return None
-        raise CommandError(
-            ErrorCode.FailedToParse,
-            "Invalid command format: the 'aggregate' field must specify a collection name or 1",
-        )
-    raise CommandError(ErrorCode.TypeMismatch, "collection name has invalid type")

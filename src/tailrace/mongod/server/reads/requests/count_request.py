@@ -30,6 +30,7 @@ COUNT_FIELDS: Final = command(
     },
     since=dict.fromkeys(("collectionUUID", "rawData", "allowDiskUse", "queryMetadata"), LATER),
     late=True,
+    value_first=True,
 )  # fmt: skip
 
 

@@ -18,6 +18,7 @@ DISTINCT_FIELDS: Final = command(
     required=("key",),
     since=dict.fromkeys(("hint", "collectionUUID", "rawData", "queryMetadata"), LATER),
     late=True,
+    value_first=True,
 )  # fmt: skip
 
 
