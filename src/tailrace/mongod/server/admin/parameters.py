@@ -17,6 +17,7 @@ from tailrace.errors import CommandError
 from tailrace.events.stages.plan import END_OF_TRANSACTION_FLAG
 from tailrace.mongod.language.aggregation.memory.budget import DEFAULT_LIMIT, DEFAULT_TOTAL
 from tailrace.mongod.server.admin.log_verbosity import LogVerbosity
+from tailrace.mongod.server.dispatch.api_versions import REQUIRED
 from tailrace.mongod.server.emulation.release import CURRENT, Release
 from tailrace.mongod.server.net.message_budget import DEFAULT_BYTES
 
@@ -92,6 +93,7 @@ PARAMETERS: Final = {
         Parameter("cursorTimeoutMillis", Int64(600_000)),
         Parameter("enableTimeoutOfInactiveSessionCursors", False),
         Parameter("clientCursorMonitorFrequencySecs", 4, 1),
+        Parameter(REQUIRED, False),
         Parameter("writePeriodicNoops", True),
         Parameter("periodicNoopIntervalSecs", 10, 1),
         Parameter("expiredChangeStreamPreImageRemovalJobSleepSecs", 10, 1),

@@ -20,6 +20,16 @@ API_VERSION_1: Final = frozenset(
 _KINDS: Final = {"apiVersion": TEXT, "apiStrict": FLAG, "apiDeprecationErrors": FLAG}
 API_FIELDS: Final = tuple(_KINDS)
 
+REQUIRED: Final = "requireApiVersion"
+"""The parameter with which a server refuses commands without an API version."""
+
+
+def check_has_api_version(command: Mapping[str, Any]) -> None:
+    """Refuse a command without an API version."""
+    if not is_given(command.get("apiVersion")):
+        reason = "The apiVersion parameter is required, please configure your MongoClient's API version"
+        raise CommandError(498870, reason)
+
 
 def check_api_version(command: Mapping[str, Any], name: str) -> None:
     """Refuse an unknown API version, and with `apiStrict` commands that are not part of it."""

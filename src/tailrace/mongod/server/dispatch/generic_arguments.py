@@ -11,6 +11,7 @@ from tailrace.bson.documents import decode
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.access.passwords import EXTERNAL
+from tailrace.mongod.server.dispatch.api_versions import REQUIRED, check_has_api_version
 from tailrace.mongod.server.dispatch.concern_rules import (
     check_concerns,
     check_runs_in_transaction,
@@ -81,6 +82,8 @@ def read_metadata(context: Context) -> None:
 def read_generic_arguments(context: Context) -> None:
     """Set the attributes of a context from the generic arguments of its command."""
     command = context.command
+    if context.parameters[REQUIRED]:
+        check_has_api_version(command)
     check_runs_in_transaction(context)
     if "maxTimeMSOpOnly" in command:
         raise _invalid("Can not specify maxTimeMSOpOnly for non internal clients")
