@@ -30,6 +30,14 @@ def test_parameters_are_shown_and_changed(own_client: MongoClient[Document]) -> 
     assert both["writePeriodicNoops"] is False
 
 
+def test_an_api_version_can_be_required(own_client: MongoClient[Document]) -> None:
+    own_client.admin.command({"setParameter": 1, "requireApiVersion": True})
+    assert code_of(own_client, {"find": "c"}) == 498870
+    assert code_of(own_client, {"ping": 1, "nothing": 1}) == 40415
+    own_client.admin.command({"setParameter": 1, "requireApiVersion": False, "apiVersion": "1"})
+    assert own_client.admin.command("ping")["ok"] == 1
+
+
 def test_all_parameters(client: MongoClient[Document]) -> None:
     everything = client.admin.command({"getParameter": "*"})
     assert everything["featureCompatibilityVersion"] == {"version": "8.2"}
