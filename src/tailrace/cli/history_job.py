@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from tailrace.cli.json_arguments import named_argument, paths_by_name, release_argument, shard_and_path
+from tailrace.cli.serving.pipeline_page import pipeline_page
 from tailrace.cli.spark_needs import require_spark
 from tailrace.errors import PipelineError, SourceUnavailableError, StoreUnavailableError, UsageError
 from tailrace.log_lines import fields, logging_to
@@ -51,14 +52,16 @@ def _run(arguments: argparse.Namespace, source: "OplogSource", ending: threading
 
     job = HistoryJob(source, _settings(arguments))
     through = job.progress.figures()["through"]
-    _LOG.info("Starting Spark", extra=fields(history=arguments.history, through=through))
-    spark = start_session(arguments.master, dict(map(_conf, arguments.spark_conf)))
-    try:
-        _handle_signals(ending)  # Spark has replaced the handlers
-        job.run(spark, ending)
-    finally:
-        with suppress(Exception):  # Java may have ended already; nothing is lost
-            spark.stop()
+    with pipeline_page(arguments, job.progress) as report:
+        _LOG.info("Starting Spark", extra=fields(history=arguments.history, through=through))
+        spark = start_session(arguments.master, dict(map(_conf, arguments.spark_conf)))
+        try:
+            _handle_signals(ending)  # Spark has replaced the handlers
+            report.state = "running"
+            job.run(spark, ending)
+        finally:
+            with suppress(Exception):  # Java may have ended already; nothing is lost
+                spark.stop()
 
 
 def _check(arguments: argparse.Namespace) -> None:

@@ -1,0 +1,48 @@
+"""The page of a server: what it is about, as whom it connects, and when it is encrypted."""
+
+import ssl
+from typing import Final
+
+from tailrace.cli.serving.exposure import is_loopback
+from tailrace.cli.serving.own_pipeline import Pipeline, own_source
+from tailrace.mongod.cluster.cluster import Cluster
+from tailrace.mongod.server.access.builtin_roles import builtin_privileges
+from tailrace.mongod.server.options import ServerOptions
+from tailrace.mongod.server.server import Server
+from tailrace.web.http_thread import HttpThread
+from tailrace.web.subject import Subject
+
+_PAGE_USER: Final = "__page"
+
+
+def is_guarded(options: ServerOptions) -> bool:
+    """Whether visitors have to log in, and what they send can be encrypted."""
+    return options.auth and options.tls is not None
+
+
+def start_page(page: HttpThread, server: Server | Cluster, pipeline: Pipeline | None) -> None:
+    """Serve the page of a running server."""
+    options = server.options
+    page.start(
+        Subject(
+            command="serve",
+            source=own_source(server, _PAGE_USER, builtin_privileges("clusterMonitor", "admin")),
+            clients_uri=server.uri,
+            has_users=options.auth,
+            is_own=True,
+            data=options.data,
+            history=None if pipeline is None else pipeline.history,
+        ),
+        tls=_certificates(options, page.host),
+    )
+
+
+def _certificates(options: ServerOptions, host: str) -> ssl.SSLContext | None:
+    """The server's certificate where others can connect; browsers are not asked for theirs."""
+    if options.tls is None or is_loopback(host):
+        return None
+    settings = options.tls.settings
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(settings.certificate_key_file, password=settings.key_password)
+    return context

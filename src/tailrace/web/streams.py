@@ -1,0 +1,127 @@
+"""The open streams of a deployment: where each is, how fast, how far from the newest event, until when."""
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final
+
+from tailrace.errors import TailraceError
+from tailrace.events.token_explanation import explain_token
+from tailrace.web.deployment import NodeReading
+from tailrace.web.log_window import LogWindow
+
+_WAITS_MICROSECONDS: Final = 50_000
+"""A getMore that runs for longer has found nothing, and waits for the next event."""
+_ALL: Final = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenStream:
+    """One stream, as the page shows it. Times are in seconds, moments in seconds since 1970."""
+
+    id: str
+    scope: str
+    """collection, database or deployment"""
+    ns: str
+    """What it watches: shop.orders, shop, or all."""
+    client: str
+    app: str
+    user: str
+    node: str
+    opened: float
+    events: int
+    rate: float
+    """Events a second since the last look."""
+    position: float | None
+    token: str
+    lag: float | None
+    """How much older its position is than the newest event; 0 if it waits for the next one."""
+    oplog_left: float | None
+    """Until its position is removed from the oplog; None if it never is."""
+    history_left: float | None
+    is_in_history: bool
+    """Whether there is a history that it can be resumed from."""
+
+    def to_document(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class StreamTable:
+    """Makes streams of what nodes report; remembers the last look, for rates."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, tuple[int, float]] = {}
+
+    def look(
+        self, nodes: Iterable[NodeReading], oplogs: list[LogWindow], history: LogWindow | None
+    ) -> list[OpenStream]:
+        """All streams, those with the largest lag first."""
+        now, moment = time.time(), time.monotonic()
+        newest = max((window.newest for window in oplogs), default=None)
+        seen: dict[str, tuple[int, float]] = {}
+        found = []
+        for node in nodes:
+            for entry in node.streams:
+                cursor = entry["cursor"]
+                number, events = str(cursor["cursorId"]), int(cursor["nDocsReturned"])
+                before, then = self._seen.get(number, (events, moment))
+                seen[number] = events, moment
+                rate = (events - before) / (moment - then) if moment > then else 0.0
+                token = str(cursor.get("postBatchResumeToken", {}).get("_data", ""))
+                position = _seconds_of(token)
+                scope, ns = _scope(entry)
+                found.append(
+                    OpenStream(
+                        id=number,
+                        scope=scope,
+                        ns=ns,
+                        client=entry.get("client", ""),
+                        app=entry.get("appName", ""),
+                        user=", ".join(user["user"] for user in entry.get("effectiveUsers", ())),
+                        node=node.address,
+                        opened=cursor["createdDate"].timestamp(),
+                        events=events,
+                        rate=round(rate, 2),
+                        position=position,
+                        token=token,
+                        lag=_lag(entry, position, newest),
+                        oplog_left=_left(oplogs, position, now),
+                        history_left=_left([] if history is None else [history], position, now),
+                        is_in_history=history is not None,
+                    )
+                )
+        self._seen = seen
+        return sorted(found, key=lambda stream: (-(stream.lag or 0), -stream.rate, stream.ns))
+
+
+def _scope(entry: Mapping[str, Any]) -> tuple[str, str]:
+    command = entry["cursor"]["originatingCommand"]
+    database = entry["ns"].partition(".")[0]
+    if isinstance(command.get("aggregate"), str):
+        return "collection", f"{database}.{command['aggregate']}"
+    if command["pipeline"][0]["$changeStream"].get("allChangesForCluster"):
+        return "deployment", _ALL
+    return "database", database
+
+
+def _seconds_of(token: str) -> float | None:
+    try:
+        return float(explain_token(token).cluster_time >> 32)
+    except TailraceError:
+        return None
+
+
+def _lag(entry: Mapping[str, Any], position: float | None, newest: float | None) -> float | None:
+    if entry.get("microsecs_running", 0) > _WAITS_MICROSECONDS:
+        return 0.0
+    if position is None or newest is None:
+        return None
+    return max(newest - position, 0.0)
+
+
+def _left(windows: list[LogWindow], position: float | None, now: float) -> float | None:
+    """Until the first of several logs has removed a position."""
+    if position is None:
+        return None
+    left = [window.seconds_left(position, now) for window in windows]
+    return min((seconds for seconds in left if seconds is not None), default=None)
