@@ -53,6 +53,7 @@ def new_client(uri: str, **options: Any) -> Client:
         appname=APP_NAME,
         serverSelectionTimeoutMS=_TIMEOUT_MS,
         connectTimeoutMS=_TIMEOUT_MS,
+        tz_aware=True,
         **options,
     )
 

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from tailrace.errors import TailraceError
-from tailrace.events.token_explanation import explain_token
+from tailrace.events.resume_token import cluster_time_of
 from tailrace.web.deployment import NodeReading
 from tailrace.web.log_window import LogWindow
 
@@ -46,11 +46,21 @@ class OpenStream:
         return asdict(self)
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A stream at the last look; an idle cursor does not show the client's name."""
+
+    events: int
+    moment: float
+    app: str = ""
+    user: str = ""
+
+
 class StreamTable:
     """Makes streams of what nodes report; remembers the last look, for rates."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[int, float]] = {}
+        self._seen: dict[str, _Seen] = {}
 
     def look(
         self, nodes: Iterable[NodeReading], oplogs: list[LogWindow], history: LogWindow | None
@@ -58,15 +68,17 @@ class StreamTable:
         """All streams, those with the largest lag first."""
         now, moment = time.time(), time.monotonic()
         newest = max((window.newest for window in oplogs), default=None)
-        seen: dict[str, tuple[int, float]] = {}
+        seen: dict[str, _Seen] = {}
         found = []
         for node in nodes:
             for entry in node.streams:
                 cursor = entry["cursor"]
                 number, events = str(cursor["cursorId"]), int(cursor["nDocsReturned"])
-                before, then = self._seen.get(number, (events, moment))
-                seen[number] = events, moment
-                rate = (events - before) / (moment - then) if moment > then else 0.0
+                last = self._seen.get(number) or _Seen(events, moment)
+                rate = (events - last.events) / (moment - last.moment) if moment > last.moment else 0.0
+                app = entry.get("appName", last.app)
+                user = ", ".join(user["user"] for user in entry.get("effectiveUsers", ())) or last.user
+                seen[number] = _Seen(events, moment, app, user)
                 token = str(cursor.get("postBatchResumeToken", {}).get("_data", ""))
                 position = _seconds_of(token)
                 scope, ns = _scope(entry)
@@ -76,8 +88,8 @@ class StreamTable:
                         scope=scope,
                         ns=ns,
                         client=entry.get("client", ""),
-                        app=entry.get("appName", ""),
-                        user=", ".join(user["user"] for user in entry.get("effectiveUsers", ())),
+                        app=app,
+                        user=user,
                         node=node.address,
                         opened=cursor["createdDate"].timestamp(),
                         events=events,
@@ -106,7 +118,7 @@ def _scope(entry: Mapping[str, Any]) -> tuple[str, str]:
 
 def _seconds_of(token: str) -> float | None:
     try:
-        return float(explain_token(token).cluster_time >> 32)
+        return float(cluster_time_of(token) >> 32)
     except TailraceError:
         return None
 

@@ -61,7 +61,7 @@ class Tail:
         return await client[database][collection].watch(pipeline, show_expanded_events=True, **options)
 
     async def live(self, client: Client) -> AsyncIterator[tuple[str, str]]:
-        """Kinds and data of server-sent events: event, skipped, error, and open when the stream begins.
+        """Kinds and data of server-sent events: event, skipped, fault, and begin when the stream is open.
 
         A stream that is invalidated or fails begins again.
         """
@@ -72,17 +72,17 @@ class Tail:
                     yield message
                 pause = 1.0
             except OperationFailure as error:
-                yield "error", json.dumps({"error": in_short(error)})
+                yield "fault", json.dumps({"error": in_short(error)})
                 return
             except PyMongoError as error:
-                yield "error", json.dumps({"error": in_short(error)})
+                yield "fault", json.dumps({"error": in_short(error)})
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 30.0)
 
     async def _run(self, client: Client) -> AsyncIterator[tuple[str, str]]:
         """One stream, until it ends or is too fast."""
         async with await self.open(client, max_await_time_ms=_WAIT_MS, batch_size=_EVENTS_A_SECOND) as stream:
-            yield "open", json.dumps({"ns": self.ns})
+            yield "begin", json.dumps({"ns": self.ns})
             second, shown = int(time.monotonic()), 0
             while stream.alive:
                 event = await stream.try_next()

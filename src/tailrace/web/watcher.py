@@ -21,7 +21,7 @@ from tailrace.web.subject import Figures, Subject
 from tailrace.web.timeline import Timeline
 
 _PAUSE: Final = 2.0
-_PAUSE_PER_SECOND: Final = 40.0
+_PAUSE_PER_SECOND: Final = 25.0
 """Seconds of pause for each second that a reading took."""
 _SHOWN_STREAMS: Final = 100
 _FRESH_SECONDS: Final = 1.0
