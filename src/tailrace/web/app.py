@@ -1,9 +1,9 @@
 """The routes: the page, its JSON and its server-sent events, metrics and probes."""
 
 import asyncio
-import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import Final, TypeAlias
 
@@ -31,9 +31,13 @@ _STATIC: Final = Path(__file__).parent / "static"
 _EVENT_STREAM: Final = "text/event-stream"
 _PROBE_SECONDS: Final = 5.0
 _LONGEST_BODY: Final = 4096
+_MOST_WAITING: Final = 100
+"""Messages that a visitor has not received yet; then the events wait."""
 _DAY: Final = 86_400.0
 _USER_PLACE: Final = "://<user>:<password>@"
 
+Message: TypeAlias = tuple[str, str]
+"""A server-sent event: its kind and its data."""
 Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
@@ -119,7 +123,7 @@ class _Pages:
 
     async def session(self, request: Request) -> Response:
         visitor: Visitor | None = None
-        with contextlib.suppress(RefusedError):
+        with suppress(RefusedError):
             visitor = await self._visitors.of(request)
         return JSONResponse(session_of(visitor, self._subject))
 
@@ -155,7 +159,7 @@ class _Pages:
     async def live(self, request: Request) -> Response:
         return _stream(self._states(request.state.visitor))
 
-    async def _states(self, visitor: Visitor) -> AsyncIterator[tuple[str, str]]:
+    async def _states(self, visitor: Visitor) -> AsyncGenerator[Message]:
         async for state in self._watcher.follow():
             try:
                 await visitor.check_may_monitor()
@@ -178,7 +182,7 @@ class _Pages:
         client = _client(request)
         return _stream(self._until_end(_tail(request).live(client)))
 
-    async def _until_end(self, messages: AsyncIterator[tuple[str, str]]) -> AsyncIterator[tuple[str, str]]:
+    async def _until_end(self, messages: AsyncGenerator[Message]) -> AsyncGenerator[Message]:
         async for message in messages:
             if self._watcher.has_ended:
                 return
@@ -230,14 +234,31 @@ def _number(request: Request, name: str, default: float) -> float:
         raise RefusedError(400, f"{name} is a number") from None
 
 
-def _stream(messages: AsyncIterator[tuple[str, str]]) -> Response:
+def _stream(messages: AsyncGenerator[Message]) -> Response:
     """Server-sent events."""
     return StreamingResponse(_framed(messages), media_type=_EVENT_STREAM, headers={"X-Accel-Buffering": "no"})
 
 
-async def _framed(messages: AsyncIterator[tuple[str, str]]) -> AsyncIterator[str]:
-    async for kind, data in messages:
-        yield f"event: {kind}\ndata: {data}\n\n"
+async def _framed(messages: AsyncGenerator[Message]) -> AsyncGenerator[str]:
+    """The messages as text, until their end or that of the connection.
+
+    A task of its own reads them, so that what it has open is closed properly: in the task of a connection that
+    was lost, every further call would be cancelled, too.
+    """
+    queue: asyncio.Queue[Message | None] = asyncio.Queue(_MOST_WAITING)
+
+    async def read() -> None:
+        async with aclosing(messages) as opened:
+            async for message in opened:
+                await queue.put(message)
+        await queue.put(None)
+
+    reading = asyncio.create_task(read())
+    try:
+        while (message := await queue.get()) is not None:
+            yield f"event: {message[0]}\ndata: {message[1]}\n\n"
+    finally:
+        reading.cancel()
 
 
 def _probe(reason: str) -> Response:

@@ -74,6 +74,7 @@ class HistoryBook:
             "files": len(table.files),
             "version": table.version,
             "begins": table.begins >> 32,
+            "oldest": (table.files[0].first_time if len(table.files) else table.through) >> 32,
             "through": table.through >> 32,
             "keepSeconds": self._keep[1],
             "keepBytes": self._keep[0],
@@ -84,7 +85,14 @@ class HistoryBook:
         if figures is None or not figures["exists"]:
             return None
         keep_bytes, keep_seconds = self._keep
-        return LogWindow(figures["begins"], figures["through"], figures["bytes"], keep_bytes, keep_seconds)
+        return LogWindow(
+            figures["oldest"],
+            figures["through"],
+            figures["bytes"],
+            keep_bytes,
+            keep_seconds,
+            complete_after=figures["begins"],
+        )
 
     def details(self) -> Figures:
         """Growth by day, rates over all of it, and collections; empty without a history."""

@@ -21,6 +21,8 @@ class LogWindow:
     """The size above which the oldest entries are removed."""
     keep_seconds: float | None = None
     """The age at which entries are removed."""
+    complete_after: float | None = None
+    """Where it begins, if that is before its oldest entry: nothing was removed since."""
 
     @property
     def seconds(self) -> float:
@@ -32,7 +34,7 @@ class LogWindow:
 
         None if it never is. 0 if it was removed already.
         """
-        if position < self.oldest:
+        if position < (self.oldest if self.complete_after is None else self.complete_after):
             return 0.0
         age = now - position
         limits = []

@@ -144,7 +144,7 @@ def _history(history: dict[str, Any]) -> Iterator[Metric]:
         ("tailrace_history_events", "Events in the history.", "events"),
         ("tailrace_history_bytes", "Size of the history's files.", "bytes"),
         ("tailrace_history_files", "Files of the history.", "files"),
-        ("tailrace_history_begins_timestamp_seconds", "The time after which it is complete.", "begins"),
+        ("tailrace_history_oldest_timestamp_seconds", "Time of its oldest event.", "oldest"),
         ("tailrace_history_through_timestamp_seconds", "The time up to which it is complete.", "through"),
         ("tailrace_history_lag_seconds", "Seconds of the oplog that it does not hold yet.", "lagSeconds"),
     ):

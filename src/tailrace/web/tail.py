@@ -7,7 +7,7 @@ decides whether an event comes from the oplog or from the history.
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -60,7 +60,7 @@ class Tail:
             return await client[database].watch(pipeline, show_expanded_events=True, **options)
         return await client[database][collection].watch(pipeline, show_expanded_events=True, **options)
 
-    async def live(self, client: Client) -> AsyncIterator[tuple[str, str]]:
+    async def live(self, client: Client) -> AsyncGenerator[tuple[str, str]]:
         """Kinds and data of server-sent events: event, skipped, fault, and begin when the stream is open.
 
         A stream that is invalidated or fails begins again.
@@ -79,7 +79,7 @@ class Tail:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, 30.0)
 
-    async def _run(self, client: Client) -> AsyncIterator[tuple[str, str]]:
+    async def _run(self, client: Client) -> AsyncGenerator[tuple[str, str]]:
         """One stream, until it ends or is too fast."""
         async with await self.open(client, max_await_time_ms=_WAIT_MS, batch_size=_EVENTS_A_SECOND) as stream:
             yield "begin", json.dumps({"ns": self.ns})

@@ -8,7 +8,7 @@ of a core however large the deployment is.
 import asyncio
 import shutil
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -24,7 +24,6 @@ _PAUSE: Final = 2.0
 _PAUSE_PER_SECOND: Final = 25.0
 """Seconds of pause for each second that a reading took."""
 _SHOWN_STREAMS: Final = 100
-_FRESH_SECONDS: Final = 1.0
 
 State: TypeAlias = dict[str, Any]
 """What the page shows, as JSON has it."""
@@ -42,7 +41,7 @@ class Watcher:
         self.reading = Reading(0.0)
         self._table = StreamTable()
         self._state: State | None = None
-        self._read_at = 0.0
+        self._began = 0.0
         self._followers = 0
         self._lock = asyncio.Lock()
         self._news = asyncio.Condition()
@@ -55,7 +54,8 @@ class Watcher:
         """Read again and again, until it is cancelled."""
         while True:
             began = time.monotonic()
-            await self._look(in_full=self._followers > 0)
+            async with self._lock:
+                await self._look(in_full=self._followers > 0)
             spent = time.monotonic() - began
             self._wanted.clear()
             pause = max(_PAUSE, spent * _PAUSE_PER_SECOND)
@@ -80,13 +80,15 @@ class Watcher:
     # -- who looks ----------------------------------------------------------------------------------------
 
     async def state(self) -> State:
-        """The state now, or a second ago."""
-        if self._state is None or time.monotonic() - self._read_at > _FRESH_SECONDS:
-            await self._look(in_full=True)
+        """The state now. Those who ask at the same time share a reading."""
+        asked = time.monotonic()
+        async with self._lock:
+            if self._state is None or self._began < asked:
+                await self._look(in_full=True)
         assert self._state is not None
         return self._state
 
-    async def follow(self) -> AsyncIterator[State]:
+    async def follow(self) -> AsyncGenerator[State]:
         """Each new state, until the page ends."""
         self._followers += 1
         try:
@@ -106,18 +108,17 @@ class Watcher:
     # -- reading ------------------------------------------------------------------------------------------
 
     async def _look(self, *, in_full: bool) -> None:
-        async with self._lock:
-            if in_full and self._state is not None and time.monotonic() - self._read_at < _FRESH_SECONDS:
-                return
-            reading = Reading(time.time(), kind="archived oplogs")
-            if self.deployment is not None:
-                reading = await self.deployment.read(in_full=in_full)
-            pipeline = None if self.subject.pipeline is None else self.subject.pipeline()
-            self.timeline.add(reading.at, _counters(reading, pipeline))
-            if in_full:
-                history = await asyncio.to_thread(self.book.figures)
-                self._take(reading, pipeline, history)
-                await self._publish()
+        began = time.monotonic()
+        reading = Reading(time.time(), kind="archived oplogs")
+        if self.deployment is not None:
+            reading = await self.deployment.read(in_full=in_full)
+        pipeline = None if self.subject.pipeline is None else self.subject.pipeline()
+        self.timeline.add(reading.at, _counters(reading, pipeline))
+        if in_full:
+            history = await asyncio.to_thread(self.book.figures)
+            self._take(reading, pipeline, history)
+            self._began = began
+            await self._publish()
 
     def _take(self, reading: Reading, pipeline: Figures | None, history: Figures | None) -> None:
         oplogs = [node.oplog for node in reading.nodes if node.oplog is not None]
@@ -143,7 +144,6 @@ class Watcher:
             "disks": _disks(self.subject),
             "timeline": [point.to_row() for point in list(self.timeline.samples)[-1:]],
         }
-        self._read_at = time.monotonic()
 
     def _pipeline(self, pipeline: Figures, oplogs: list[LogWindow], history: Figures | None) -> Figures:
         """The report of a pipeline, and how many changes it has not stored yet, about."""

@@ -114,12 +114,17 @@ def new_child(server: Server | Cluster, pipeline: Pipeline, log: Logbook, folder
     source.touch(mode=0o600)
     source.write_text(own_source(server, _PIPELINE_USER, PIPELINE_PRIVILEGES))
     return PipelineChild(
-        pipeline.command(["--source-file", str(source)], server.options.log_level),
+        pipeline.command(["--source-file", str(source)], _child_level(server.options.log_level)),
         log,
         niceness=pipeline.niceness,
         progress=lambda: _progress(server),
         silence_seconds=allowed_silence(duration(pipeline.trigger)),
     )
+
+
+def _child_level(level: str) -> str:
+    """The level of the child's log: its lines of progress are needed, whatever the server's log shows."""
+    return level if level == "debug" else "info"
 
 
 def own_source(server: Server | Cluster, user: str, privileges: Iterable[Mapping[str, Any]]) -> str:

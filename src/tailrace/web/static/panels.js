@@ -241,7 +241,7 @@ export function showHistory(state) {
     ["Place", element("code", { textContent: history.place })],
     ["Events", history.exists ? count(history.events) : "none yet"],
     ["Size", history.exists ? `${bytes(history.bytes)} in ${count(history.files)} files` : null],
-    ["Oldest", history.exists ? clock(history.begins * 1000, true) : null],
+    ["Oldest", history.exists ? clock(history.oldest * 1000, true) : null],
     ["Newest", history.exists ? `${clock(history.through * 1000, true)} (${ago(history.through, state.time)})` : null],
     ["Kept for", history.keepSeconds ? duration(history.keepSeconds) : null],
     ["Kept up to", history.keepBytes ? bytes(history.keepBytes) : null],
