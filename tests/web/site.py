@@ -8,6 +8,7 @@ import urllib.request
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from email.message import Message
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -21,7 +22,8 @@ Document = dict[str, Any]
 class Answer:
     status: int
     body: bytes
-    headers: Mapping[str, str]
+    headers: Message
+    """By name, in any case."""
 
     @property
     def json(self) -> Any:
@@ -35,12 +37,12 @@ class Site:
     client: MongoClient[Document]
 
     def get(self, path: str, headers: Mapping[str, str] | None = None, **query: object) -> Answer:
-        return self._send(urllib.request.Request(self._url(path, query), headers=dict(headers or {})))
+        return send(urllib.request.Request(self._url(path, query), headers=dict(headers or {})))
 
     def post(self, path: str, body: object) -> Answer:
         sent = json.dumps(body).encode()
         headers = {"Content-Type": "application/json"}
-        return self._send(urllib.request.Request(self._url(path, {}), sent, headers))
+        return send(urllib.request.Request(self._url(path, {}), sent, headers))
 
     def follow(
         self, path: str, headers: Mapping[str, str] | None = None, **query: object
@@ -59,14 +61,18 @@ class Site:
     def _url(self, path: str, query: Mapping[str, object]) -> str:
         return f"{self.url}{path}?{urlencode(query)}" if query else f"{self.url}{path}"
 
-    @staticmethod
-    def _send(request: urllib.request.Request) -> Answer:
-        try:
-            with urllib.request.urlopen(request, timeout=30) as response:
-                return Answer(response.status, response.read(), dict(response.headers))
-        except urllib.error.HTTPError as error:
-            with error:
-                return Answer(error.code, error.read(), dict(error.headers))
+
+def get(url: str) -> Answer:
+    return send(urllib.request.Request(url))
+
+
+def send(request: urllib.request.Request) -> Answer:
+    try:
+        with urllib.request.urlopen(request, timeout=30) as response:
+            return Answer(response.status, response.read(), response.headers)
+    except urllib.error.HTTPError as error:
+        with error:
+            return Answer(error.code, error.read(), error.headers)
 
 
 @contextmanager

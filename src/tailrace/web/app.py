@@ -242,8 +242,8 @@ def _stream(messages: AsyncGenerator[Message]) -> Response:
 async def _framed(messages: AsyncGenerator[Message]) -> AsyncGenerator[str]:
     """The messages as text, until their end or that of the connection.
 
-    A task of its own reads them, so that what it has open is closed properly: in the task of a connection that
-    was lost, every further call would be cancelled, too.
+    A task of its own reads them, so that what it has open is closed properly: in the task of a connection
+    that was lost, every further call would be cancelled, too.
     """
     queue: asyncio.Queue[Message | None] = asyncio.Queue(_MOST_WAITING)
 
