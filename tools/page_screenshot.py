@@ -108,13 +108,13 @@ def opened(browser: Browser, url: str, width: int, height: int, scheme: Any) -> 
 
 def main() -> int:
     with serving() as (uri, url), shop(uri), chromium() as browser:
-        light = opened(browser, url, 1280, 900, "light")
+        light = opened(browser, url, 1280, 1130, "light")
         time.sleep(SECONDS_OF_DATA)
         light.reload()
         light.wait_for_selector("#history-details li")
         light.wait_for_selector("#tail li:nth-child(20)")
-        light.screenshot(path=IMAGES / "page-light.png", full_page=True)
-        dark = opened(browser, url, 1280, 900, "dark")
+        light.screenshot(path=IMAGES / "page-light.png")
+        dark = opened(browser, url, 1280, 1130, "dark")
         dark.wait_for_selector("#tail li:nth-child(20)")
         dark.screenshot(path=IMAGES / "page-dark.png", full_page=True)
         dark.click("#tail-pause")
