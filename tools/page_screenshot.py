@@ -50,7 +50,7 @@ def sell(shop: Database[Document], ending: threading.Event) -> None:
     """Write orders, more and less of them."""
     chosen = random.Random(7)
     number = 0
-    while not ending.wait(0.02 if number // 300 % 2 else 0.005):
+    while not ending.wait(0.03 if number // 300 % 2 else 0.01):
         number += 1
         shop.orders.insert_one({"_id": number, "item": chosen.choice(ITEMS), "qty": chosen.randint(1, 9)})
         if number % 3 == 0:
@@ -84,7 +84,7 @@ def shop(uri: str) -> Iterator[None]:
         threading.Thread(target=sell, args=(client("shop").shop, ending)),
         threading.Thread(target=read, args=(client("search index").shop.orders, 0.001, ending)),
         threading.Thread(target=read, args=(client("audit"), 0.01, ending)),
-        threading.Thread(target=read, args=(client("mailer").shop, 0.3, ending)),
+        threading.Thread(target=read, args=(client("mailer").shop, 0.03, ending)),
     ]
     for work in works:
         work.start()

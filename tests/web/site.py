@@ -1,6 +1,7 @@
 """A server with a page, as a process, and its HTTP."""
 
 import json
+import ssl
 import subprocess
 import sys
 import urllib.error
@@ -35,14 +36,16 @@ class Site:
     uri: str
     url: str
     client: MongoClient[Document]
+    trusted: Path | None = None
+    """The authority of its certificate."""
 
     def get(self, path: str, headers: Mapping[str, str] | None = None, **query: object) -> Answer:
-        return send(urllib.request.Request(self._url(path, query), headers=dict(headers or {})))
+        return self._send(urllib.request.Request(self._url(path, query), headers=dict(headers or {})))
 
     def post(self, path: str, body: object) -> Answer:
         sent = json.dumps(body).encode()
         headers = {"Content-Type": "application/json"}
-        return send(urllib.request.Request(self._url(path, {}), sent, headers))
+        return self._send(urllib.request.Request(self._url(path, {}), sent, headers))
 
     def follow(
         self, path: str, headers: Mapping[str, str] | None = None, **query: object
@@ -50,7 +53,7 @@ class Site:
         """The server-sent events of a path: kinds and data."""
         request = urllib.request.Request(self._url(path, query), headers=dict(headers or {}))
         kind = ""
-        with urllib.request.urlopen(request, timeout=30) as response:
+        with urllib.request.urlopen(request, timeout=30, context=_context(self.trusted)) as response:
             for line in response:
                 name, _, value = line.decode().rstrip("\n").partition(": ")
                 if name == "event":
@@ -58,17 +61,24 @@ class Site:
                 elif name == "data":
                     yield kind, json.loads(value)
 
+    def _send(self, request: urllib.request.Request) -> Answer:
+        return send(request, self.trusted)
+
     def _url(self, path: str, query: Mapping[str, object]) -> str:
         return f"{self.url}{path}?{urlencode(query)}" if query else f"{self.url}{path}"
+
+
+def _context(trusted: Path | None) -> ssl.SSLContext | None:
+    return None if trusted is None else ssl.create_default_context(cafile=trusted)
 
 
 def get(url: str) -> Answer:
     return send(urllib.request.Request(url))
 
 
-def send(request: urllib.request.Request) -> Answer:
+def send(request: urllib.request.Request, trusted: Path | None = None) -> Answer:
     try:
-        with urllib.request.urlopen(request, timeout=30) as response:
+        with urllib.request.urlopen(request, timeout=30, context=_context(trusted)) as response:
             return Answer(response.status, response.read(), response.headers)
     except urllib.error.HTTPError as error:
         with error:
@@ -76,18 +86,20 @@ def send(request: urllib.request.Request) -> Answer:
 
 
 @contextmanager
-def serving_page(*options: str | Path, user: tuple[str, str] | None = None) -> Iterator[Site]:
+def serving_page(
+    *options: str | Path, user: tuple[str, str] | None = None, trusted: Path | None = None
+) -> Iterator[Site]:
     """Run a server on free ports; the client logs in as ``user``."""
     command = [
         sys.executable,
         "-m",
         "tailrace",
         "serve",
+        "--no-spark",
         "--port",
         "0",
         "--http",
         "127.0.0.1:0",
-        "--no-spark",
     ]
     with subprocess.Popen(
         [*command, "--log-level", "error", *map(str, options)], stdout=subprocess.PIPE, text=True
@@ -97,10 +109,9 @@ def serving_page(*options: str | Path, user: tuple[str, str] | None = None) -> I
             ready, page = (process.stdout.readline().split() for _ in range(2))
             assert (ready[0], page[0]) == ("ready", "page")
             name, password = user or (None, None)
-            with MongoClient[Document](
-                ready[1], appname="a test", username=name, password=password
-            ) as client:
-                yield Site(ready[1], page[1].rstrip("/"), client)
+            certificates: dict[str, Any] = {} if trusted is None else {"tlsCAFile": str(trusted)}
+            with MongoClient[Document](ready[1], username=name, password=password, **certificates) as client:
+                yield Site(ready[1], page[1].rstrip("/"), client, trusted)
         finally:
             process.terminate()
             process.wait()

@@ -1,4 +1,4 @@
-"""The page of a deployment that controls access: a user of the deployment, with that user's rights."""
+"""The page of a deployment that controls access, for others: HTTPS, and users with their rights."""
 
 import base64
 from collections.abc import Iterator
@@ -7,15 +7,20 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
+from tests.support.certificates import Authority
 from tests.web.site import Site, serving_page
 
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
-    password = tmp_path_factory.mktemp("access") / "password"
+    folder = tmp_path_factory.mktemp("access")
+    password = folder / "password"
     password.write_text("secret")
-    options: tuple[str | Path, ...] = ("--auth", "--auth-user", "root", "--auth-password-file", password)
-    with serving_page(*options, user=("root", "secret")) as site:
+    authority = Authority(folder)
+    options: list[str | Path] = ["--auth", "--auth-user", "root", "--auth-password-file", password]
+    options += ["--tls-mode", "requireTLS", "--tls-certificate-key-file", authority.sign("server")]
+    options += ["--http", "0.0.0.0:0"]
+    with serving_page(*options, user=("root", "secret"), trusted=authority.path) as site:
         admin = site.client.admin
         admin.command("createUser", "operator", pwd="o", roles=["clusterMonitor"])
         admin.command(
@@ -30,6 +35,7 @@ def basic(user: str, password: str) -> dict[str, str]:
 
 
 def test_only_probes_answer_without_a_user(guarded: Site) -> None:
+    assert guarded.url.startswith("https://")
     assert guarded.get("/healthz").status == guarded.get("/readyz").status == 200
     for path in ("/api/state", "/api/live", "/api/timeline", "/api/history", "/api/tail", "/api/events"):
         assert guarded.get(path).status == 401
@@ -42,6 +48,8 @@ def test_the_deployment_decides_about_the_password(guarded: Site) -> None:
     wrong = guarded.get("/metrics", basic("operator", "wrong"))
     assert (wrong.status, wrong.json) == (401, {"error": "Authentication failed."})
     assert guarded.get("/metrics", basic("operator", "o")).status == 200
+    state = guarded.get("/api/state", basic("operator", "o")).json
+    assert [node["error"] for node in state["deployment"]["nodes"]] == [""]
 
 
 def test_a_user_needs_the_right_to_monitor(guarded: Site) -> None:
@@ -61,7 +69,7 @@ def test_a_tail_shows_what_its_user_may_read(guarded: Site) -> None:
 
 
 def test_the_form_logs_in_and_out(guarded: Site, browser: Browser) -> None:
-    page = browser.new_page()
+    page = browser.new_page(ignore_https_errors=True)
     page.goto(guarded.url)
     page.fill("[name=user]", "operator")
     page.fill("[name=password]", "wrong")

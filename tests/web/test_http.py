@@ -113,7 +113,6 @@ def test_events_of_a_range_come_from_the_history_too(site: Site) -> None:
 
 
 def test_the_history_by_day_and_by_collection(site: Site) -> None:
-    site.get("/api/state")
     details = site.get("/api/history").json
     assert sum(day["events"] for day in details["days"]) == details["countedRows"]
     assert {"ns": "past.orders", "events": STORED + 1} in details["collections"]

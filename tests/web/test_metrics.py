@@ -11,7 +11,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from tailrace.cli.serving.pipeline_page import pipeline_page
+from tailrace.cli.serving.pipeline_page import PipelinePage
 from tailrace.events.cluster_time import cluster_time
 from tailrace.log_lines import fields
 from tailrace.pipeline.history.progress import Progress
@@ -43,7 +43,8 @@ def pipeline_metrics(site: Site) -> str:
     progress = Progress()
     log.addHandler(handler)
     try:
-        with pipeline_page(options, progress) as report:
+        with PipelinePage(options) as page:
+            report = page.start(progress)
             log.removeHandler(handler)
             progress.committed(7, through=cluster_time(100), promised=cluster_time(130))
             log.warning("Trying again", extra=fields(reason="the source is away", pauseSeconds=60.0))

@@ -175,7 +175,6 @@ class _Pages:
         )
 
     async def history(self, _request: Request) -> Response:
-        await self._watcher.state()
         return JSONResponse(await asyncio.to_thread(self._watcher.book.details))
 
     async def tail(self, request: Request) -> Response:

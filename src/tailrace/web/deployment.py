@@ -13,16 +13,14 @@ from typing import Any, Final, TypeAlias
 
 from pymongo import AsyncMongoClient
 from pymongo.errors import OperationFailure, PyMongoError
-from pymongo.uri_parser import parse_uri
 
+from tailrace.sources.deployments.clients import member_uri
 from tailrace.web.log_window import LogWindow
 
 Client: TypeAlias = AsyncMongoClient[dict[str, Any]]
 
 APP_NAME: Final = "tailrace page"
 _TIMEOUT_MS: Final = 3000
-_CONNECTION_OPTIONS: Final = ("tls", "ssl", "auth", "compressors")
-"""What a connection to one node takes from the options of the deployment."""
 _TOPOLOGY_SECONDS: Final = 10.0
 _ALWAYS: Final = ("opcounters", "metrics")
 _ON_REQUEST: Final = ("connections", "network", "history", "pipeline", "repl", "mem", "oplog")
@@ -161,21 +159,10 @@ class Deployment:
             await self._places.pop(address).client.close()
         for address, (role, shard) in wanted.items():
             if address not in self._places:
-                self._places[address] = _Place(address, role, shard, self._to(address))
+                self._places[address] = _Place(
+                    address, role, shard, new_client(member_uri(self._uri, address))
+                )
         self._discovered = time.monotonic()
-
-    def _to(self, address: str) -> Client:
-        """A client of one node, which connects as that of the deployment does."""
-        parsed = parse_uri(self._uri, warn=False)
-        options = {
-            name: value
-            for name, value in parsed["options"].items()
-            if name.lower().startswith(_CONNECTION_OPTIONS)
-        }
-        if parsed["username"] is not None:
-            options |= {"username": parsed["username"], "password": parsed["password"]}
-            options.setdefault("authsource", parsed["database"] or "admin")
-        return new_client(f"mongodb://{address}/", directConnection=True, **options)
 
 
 async def _read_node(place: _Place, *, in_full: bool) -> NodeReading:

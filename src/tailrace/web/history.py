@@ -4,6 +4,7 @@ Everything but the collections comes from the table's list of files. A file that
 intervals counts in each of them by its share of time. The methods read files: they run in a worker thread.
 """
 
+import threading
 import time
 from collections import Counter
 from datetime import UTC, datetime
@@ -32,6 +33,7 @@ class HistoryBook:
     def __init__(self, subject: Subject) -> None:
         self._place = subject.history
         self._keep = subject.keep_bytes, subject.keep_seconds
+        self._lock = threading.Lock()
         self._table: HistoryTable | None = None
         self._collections: list[dict[str, Any]] = []
         self._counted_rows = 0
@@ -43,10 +45,9 @@ class HistoryBook:
         if self._place is None:
             return None
         try:
-            table = self._newest(self._place)
-            if table is None:
-                return {"place": self._place, "exists": False}
-            return self._figures(table)
+            with self._lock:
+                table = self._newest(self._place)
+                return {"place": self._place, "exists": False} if table is None else self._figures(table)
         except (TailraceError, OSError) as error:
             return {"place": self._place, "exists": False, "error": str(error)}
 
@@ -96,16 +97,23 @@ class HistoryBook:
 
     def details(self) -> Figures:
         """Growth by day, rates over all of it, and collections; empty without a history."""
-        table = self._table
-        if table is None or not len(table.files):
-            return {"days": [], "rates": [], "collections": [], "countedRows": 0}
-        self._count_collections(table)
-        return {
-            "days": _days(table),
-            "rates": _rates(table),
-            "collections": self._collections,
-            "countedRows": self._counted_rows,
-        }
+        nothing: Figures = {"days": [], "rates": [], "collections": [], "countedRows": 0}
+        if self._place is None:
+            return nothing
+        try:
+            with self._lock:
+                table = self._newest(self._place)
+                if table is None or not len(table.files):
+                    return nothing
+                self._count_collections(table)
+                return {
+                    "days": _days(table),
+                    "rates": _rates(table),
+                    "collections": self._collections,
+                    "countedRows": self._counted_rows,
+                }
+        except (TailraceError, OSError):
+            return nothing  # `figures` shows the reason
 
     def _count_collections(self, table: "HistoryTable") -> None:
         now = time.monotonic()

@@ -11,6 +11,7 @@ _CHANGES: Final = ("insert", "update", "delete")
 _SAMPLES: Final = 900
 _MINUTES: Final = 24 * 60
 _MINUTE: Final = 60
+_SHORTEST_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +37,14 @@ class Timeline:
         self._open: list[Point] = []
 
     def add(self, now: float, counters: Mapping[str, int]) -> Point | None:
-        """Take the counters of a moment; returns the point since the last ones.
+        """Take the counters of a moment; returns the point since the last ones, unless that is too short.
 
         A counter that is smaller than before began again: a node was restarted.
         """
+        if self._last is not None and now - self._last[0] < _SHORTEST_SECONDS:
+            return None
         last, self._last = self._last, (now, dict(counters))
-        if last is None or now <= last[0]:
+        if last is None:
             return None
         then, before = last
         counts = tuple(

@@ -44,5 +44,10 @@ def _certificates(options: ServerOptions, host: str) -> ssl.SSLContext | None:
     settings = options.tls.settings
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(settings.certificate_key_file, password=settings.key_password)
+
+    def load() -> None:
+        context.load_cert_chain(settings.certificate_key_file, password=settings.key_password)
+
+    load()
+    options.tls.on_reload.append(load)
     return context

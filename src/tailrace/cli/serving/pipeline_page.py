@@ -3,9 +3,8 @@
 import argparse
 import logging
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Final, Self
 
 from tailrace.cli.serving.page import http_of
 from tailrace.log_lines import fields
@@ -54,33 +53,52 @@ class PipelineReport(logging.Handler):
         }
 
 
-@contextmanager
-def pipeline_page(arguments: argparse.Namespace, progress: "Progress") -> Iterator[PipelineReport]:
-    """Serve the page, unless it is off, during a block that runs the pipeline."""
-    report = PipelineReport(progress)
-    page = http_of(arguments, is_guarded=False)
-    source = ConnectionString(arguments.source[0]) if _has_deployment(arguments) else None
-    _LOG.addHandler(report)
-    if page is not None:
-        page.start(
-            Subject(
-                command="pipeline",
-                source=None if source is None else str(source),
-                clients_uri="" if source is None else without_user(source.shown),
-                has_users=source is not None and source.user is not None,
-                history=arguments.history,
-                keep_seconds=arguments.keep_age,
-                keep_bytes=arguments.keep_size,
-                pipeline=report.figures,
+class PipelinePage:
+    """The page, from the binding of its address, before anything is created, to the end of the pipeline."""
+
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        """Raises `UsageError` if the page cannot have its address."""
+        self._arguments = arguments
+        self._http = http_of(arguments, is_guarded=False)
+        self._report: PipelineReport | None = None
+
+    def start(self, progress: "Progress") -> PipelineReport:
+        """Serve the page, unless it is off."""
+        arguments = self._arguments
+        report = self._report = PipelineReport(progress)
+        _LOG.addHandler(report)
+        source = ConnectionString(arguments.source[0]) if _has_deployment(arguments) else None
+        if self._http is not None:
+            self._http.start(
+                Subject(
+                    command="pipeline",
+                    source=None if source is None else str(source),
+                    clients_uri="" if source is None else without_user(source.shown),
+                    has_users=source is not None and _logs_in(source),
+                    history=arguments.history,
+                    keep_seconds=arguments.keep_age,
+                    keep_bytes=arguments.keep_size,
+                    pipeline=report.figures,
+                )
             )
-        )
-        _LOG.info("Serving the page", extra=fields(address=page.address))
-    try:
-        yield report
-    finally:
-        _LOG.removeHandler(report)
-        if page is not None:
-            page.stop()
+            _LOG.info("Serving the page", extra=fields(address=self._http.address))
+        return report
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._report is not None:
+            _LOG.removeHandler(self._report)
+        if self._http is not None:
+            self._http.stop()
+
+
+def _logs_in(source: ConnectionString) -> bool:
+    """Whether the pipeline has rights that a visitor of the page may not have."""
+    return source.user is not None or "authmechanism=" in source.lower()
 
 
 def _has_deployment(arguments: argparse.Namespace) -> bool:

@@ -18,6 +18,7 @@ const plot = new Plot(by("plot"), showSelection);
 let seconds = 900;
 let selection = null;
 let details = null;
+let hasFiles = false;
 
 async function start() {
   startTheme();
@@ -69,7 +70,6 @@ function show() {
   );
   tail.live();
   showTimeline();
-  loadDetails();
   setInterval(loadDetails, DETAILS_MS);
 }
 
@@ -87,7 +87,10 @@ function showState(state) {
   panels.showDeployment(state);
   panels.showPipeline(state);
   panels.showHistory(state);
-  if (state.history?.exists && details === null) loadDetails();
+  if (state.history?.files && !hasFiles) {
+    hasFiles = true;
+    loadDetails();
+  }
   if (seconds !== HISTORY) state.timeline.forEach((row) => plot.add(row, seconds));
 }
 
@@ -96,7 +99,6 @@ async function loadDetails() {
     details = await get("/api/history");
     panels.showHistoryDetails(details);
     if (seconds === HISTORY) plot.show(["events"], details.rates);
-    if (!details.days.length) details = null;
   } catch {
     details = null; // the next attempt is in a minute
   }
