@@ -13,6 +13,8 @@ from tailrace.web.log_window import LogWindow
 _WAITS_MICROSECONDS: Final = 50_000
 """A getMore that runs for longer has found nothing, and waits for the next event."""
 _ALL: Final = "all"
+_SHORTEST_SECONDS: Final = 1.0
+"""Over which a rate is computed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +50,27 @@ class OpenStream:
 
 @dataclass(frozen=True, slots=True)
 class _Seen:
-    """A stream at the last look; an idle cursor does not show the client's name."""
+    """What the last looks at a stream have shown."""
 
     events: int
     moment: float
+    rate: float = 0.0
     app: str = ""
     user: str = ""
 
+    def with_entry(self, entry: Mapping[str, Any], moment: float) -> "_Seen":
+        """After a further look. An idle cursor does not show its client's name and user: they are kept."""
+        events = int(entry["cursor"]["nDocsReturned"])
+        app = entry.get("appName") or self.app
+        user = ", ".join(each["user"] for each in entry.get("effectiveUsers", ())) or self.user
+        seconds = moment - self.moment
+        if seconds < _SHORTEST_SECONDS:
+            return _Seen(self.events, self.moment, self.rate, app, user)
+        return _Seen(events, moment, (events - self.events) / seconds, app, user)
+
 
 class StreamTable:
-    """Makes streams of what nodes report; remembers the last look, for rates."""
+    """Makes streams of what nodes report; remembers the last looks, for rates."""
 
     def __init__(self) -> None:
         self._seen: dict[str, _Seen] = {}
@@ -70,38 +83,33 @@ class StreamTable:
         newest = max((window.newest for window in oplogs), default=None)
         seen: dict[str, _Seen] = {}
         found = []
-        for node in nodes:
-            for entry in node.streams:
-                cursor = entry["cursor"]
-                number, events = str(cursor["cursorId"]), int(cursor["nDocsReturned"])
-                last = self._seen.get(number) or _Seen(events, moment)
-                rate = (events - last.events) / (moment - last.moment) if moment > last.moment else 0.0
-                app = entry.get("appName", last.app)
-                user = ", ".join(user["user"] for user in entry.get("effectiveUsers", ())) or last.user
-                seen[number] = _Seen(events, moment, app, user)
-                token = str(cursor.get("postBatchResumeToken", {}).get("_data", ""))
-                position = _seconds_of(token)
-                scope, ns = _scope(entry)
-                found.append(
-                    OpenStream(
-                        id=number,
-                        scope=scope,
-                        ns=ns,
-                        client=entry.get("client", ""),
-                        app=app,
-                        user=user,
-                        node=node.address,
-                        opened=cursor["createdDate"].timestamp(),
-                        events=events,
-                        rate=round(rate, 2),
-                        position=position,
-                        token=token,
-                        lag=_lag(entry, position, newest),
-                        oplog_left=_left(oplogs, position, now),
-                        history_left=_left([] if history is None else [history], position, now),
-                        is_in_history=history is not None,
-                    )
+        for address, entry in ((node.address, entry) for node in nodes for entry in node.streams):
+            cursor = entry["cursor"]
+            number, events = str(cursor["cursorId"]), int(cursor["nDocsReturned"])
+            known = seen[number] = (self._seen.get(number) or _Seen(events, moment)).with_entry(entry, moment)
+            token = str(cursor.get("postBatchResumeToken", {}).get("_data", ""))
+            position = _seconds_of(token)
+            scope, ns = _scope(entry)
+            found.append(
+                OpenStream(
+                    id=number,
+                    scope=scope,
+                    ns=ns,
+                    client=entry.get("client", ""),
+                    app=known.app,
+                    user=known.user,
+                    node=address,
+                    opened=cursor["createdDate"].timestamp(),
+                    events=events,
+                    rate=round(known.rate, 2),
+                    position=position,
+                    token=token,
+                    lag=_lag(entry, position, newest),
+                    oplog_left=_left(oplogs, position, now),
+                    history_left=_left([] if history is None else [history], position, now),
+                    is_in_history=history is not None,
                 )
+            )
         self._seen = seen
         return sorted(found, key=lambda stream: (-(stream.lag or 0), -stream.rate, stream.ns))
 

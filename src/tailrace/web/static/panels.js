@@ -29,7 +29,7 @@ export function showTiles(state) {
     ["Largest lag", duration(streams.maxLag), level(streams.maxLag, LAG_WARN, LAG_BAD)],
   ];
   if (oplogs.length) tiles.push(["Oplog holds", duration(Math.min(...oplogs.map((oplog) => oplog.seconds)))]);
-  if (history?.exists) tiles.push(["History", `${count(history.events)}`]);
+  if (history?.exists) tiles.push(["In the history", `${count(history.events)}`]);
   const lag = pipeline?.lagSeconds ?? history?.lagSeconds;
   if (lag !== undefined) tiles.push(["Pipeline lag", duration(lag), level(lag, LAG_BAD, 10 * LAG_BAD)]);
   keyed(
