@@ -25,9 +25,8 @@ from tailrace.cli.failures import STANDARD_OUTPUT, writing_to
 from tailrace.cli.output import print_line
 from tailrace.cli.private_files import private_files
 from tailrace.cli.serving.arguments import add_arguments, read_arguments
-from tailrace.cli.serving.own_page import is_guarded, start_page
+from tailrace.cli.serving.own_page import bind_page, start_page
 from tailrace.cli.serving.own_pipeline import Pipeline, new_child, pipeline_of
-from tailrace.cli.serving.page import http_of
 from tailrace.errors import UsageError
 from tailrace.mongod.cluster.cluster import Cluster
 from tailrace.mongod.server.admin.audit import AuditLog
@@ -63,7 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
             options = replace(options, history=pipeline.history)
             if pipeline.is_child and options.tls is not None:
                 options.tls.pipeline_options()  # refuses what the child could not connect with
-        page = http_of(arguments, is_guarded=is_guarded(options))
+        page = bind_page(arguments, options, log)
         if page is not None:
             stack.callback(page.stop)
         _allow_many_connections()

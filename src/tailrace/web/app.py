@@ -157,7 +157,7 @@ class _Pages:
         return JSONResponse(await self._watcher.state())
 
     async def live(self, request: Request) -> Response:
-        return _stream(self._states(request.state.visitor))
+        return self._stream(self._states(request.state.visitor))
 
     async def _states(self, visitor: Visitor) -> AsyncGenerator[Message]:
         async for state in self._watcher.follow():
@@ -179,13 +179,15 @@ class _Pages:
 
     async def tail(self, request: Request) -> Response:
         client = _client(request)
-        return _stream(self._until_end(_tail(request).live(client)))
+        return self._stream(_tail(request).live(client))
 
-    async def _until_end(self, messages: AsyncGenerator[Message]) -> AsyncGenerator[Message]:
-        async for message in messages:
-            if self._watcher.has_ended:
-                return
-            yield message
+    def _stream(self, messages: AsyncGenerator[Message]) -> Response:
+        """Server-sent events, until the page ends."""
+        return StreamingResponse(
+            _framed(messages, self._watcher.ended),
+            media_type=_EVENT_STREAM,
+            headers={"X-Accel-Buffering": "no"},
+        )
 
     async def events(self, request: Request) -> Response:
         begin, end = _number(request, "from", 0.0), _number(request, "to", 0.0)
@@ -233,13 +235,8 @@ def _number(request: Request, name: str, default: float) -> float:
         raise RefusedError(400, f"{name} is a number") from None
 
 
-def _stream(messages: AsyncGenerator[Message]) -> Response:
-    """Server-sent events."""
-    return StreamingResponse(_framed(messages), media_type=_EVENT_STREAM, headers={"X-Accel-Buffering": "no"})
-
-
-async def _framed(messages: AsyncGenerator[Message]) -> AsyncGenerator[str]:
-    """The messages as text, until their end or that of the connection.
+async def _framed(messages: AsyncGenerator[Message], ended: asyncio.Event) -> AsyncGenerator[str]:
+    """The messages as text, until their end, that of the page or that of the connection.
 
     A task of its own reads them, so that what it has open is closed properly: in the task of a connection
     that was lost, every further call would be cancelled, too.
@@ -253,11 +250,19 @@ async def _framed(messages: AsyncGenerator[Message]) -> AsyncGenerator[str]:
         await queue.put(None)
 
     reading = asyncio.create_task(read())
+    ending = asyncio.create_task(ended.wait())
     try:
-        while (message := await queue.get()) is not None:
+        while True:
+            taking = asyncio.create_task(queue.get())
+            await asyncio.wait([taking, ending], return_when=asyncio.FIRST_COMPLETED)
+            message = taking.result() if taking.done() else None
+            if message is None:
+                taking.cancel()
+                return
             yield f"event: {message[0]}\ndata: {message[1]}\n\n"
     finally:
         reading.cancel()
+        ending.cancel()
 
 
 def _probe(reason: str) -> Response:

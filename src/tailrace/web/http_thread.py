@@ -120,7 +120,7 @@ class HttpThread:
 
     def _stop_soon(self, watcher: "Watcher") -> None:
         asyncio.get_running_loop().remove_reader(self._ended)
-        watcher.end()
+        watcher.ended.set()
         if self._server is not None:
             self._server.should_exit = True
 

@@ -43,11 +43,9 @@ class _State(Collector):
     def collect(self) -> Iterator[Metric]:
         state, watcher = self._state, self._watcher
         yield _info(state)
-        yield GaugeMetricFamily(
-            "tailrace_deployment_up",
-            "1 if the deployment answers.",
-            value=float(not state["deployment"]["error"]),
-        )
+        if watcher.deployment is not None:
+            is_up = not state["deployment"]["error"]
+            yield GaugeMetricFamily("tailrace_deployment_up", "1 if the deployment answers.", value=is_up)
         nodes = [node for node in watcher.reading.nodes if node.status]
         if watcher.reading.nodes:
             yield from _nodes(watcher.reading.nodes, nodes)
@@ -69,7 +67,7 @@ def _info(state: State) -> Metric:
 def _nodes(all_nodes: Iterable[NodeReading], nodes: list[NodeReading]) -> Iterator[Metric]:
     up = GaugeMetricFamily("tailrace_node_up", "1 if a node answers.", labels=["node", "shard"])
     for node in all_nodes:
-        up.add_metric([node.address, node.shard], float(not node.error))
+        up.add_metric([node.address, node.shard], float(bool(node.status)))
     connections = GaugeMetricFamily("tailrace_connections", "Open connections of clients.", labels=["node"])
     operations = CounterMetricFamily(
         "tailrace_operations",

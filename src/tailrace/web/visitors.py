@@ -60,8 +60,10 @@ class Visitor:
                     403, f"{self.name} may not see the state of the deployment; grant the role clusterMonitor"
                 ) from None
             raise RefusedError(401, in_short(error)) from None
-        except PyMongoError:
-            return  # what was shown before the deployment went away is still shown
+        except PyMongoError as error:
+            if not self._checked:
+                raise RefusedError(503, in_short(error)) from None
+            return  # who could see it before the deployment went away still can
         self._checked = time.monotonic()
 
 

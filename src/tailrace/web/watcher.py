@@ -45,8 +45,8 @@ class Watcher:
         self._followers = 0
         self._lock = asyncio.Lock()
         self._news = asyncio.Condition()
-        self._wanted = asyncio.Event()
-        self._ended = False
+        self.ended = asyncio.Event()
+        """Set when all followers have to leave."""
 
     # -- life ---------------------------------------------------------------------------------------------
 
@@ -57,25 +57,11 @@ class Watcher:
             async with self._lock:
                 await self._look(in_full=self._followers > 0)
             spent = time.monotonic() - began
-            self._wanted.clear()
-            pause = max(_PAUSE, spent * _PAUSE_PER_SECOND)
-            try:
-                await asyncio.wait_for(self._wanted.wait(), pause)
-            except TimeoutError:
-                continue
-
-    def end(self) -> None:
-        """Let all followers leave."""
-        self._ended = True
-        asyncio.get_running_loop().create_task(self._publish())
+            await asyncio.sleep(max(_PAUSE, spent * _PAUSE_PER_SECOND))
 
     async def close(self) -> None:
         if self.deployment is not None:
             await self.deployment.close()
-
-    @property
-    def has_ended(self) -> bool:
-        return self._ended
 
     # -- who looks ----------------------------------------------------------------------------------------
 
@@ -89,21 +75,17 @@ class Watcher:
         return self._state
 
     async def follow(self) -> AsyncGenerator[State]:
-        """Each new state, until the page ends."""
+        """Each new state."""
         self._followers += 1
         try:
             yield await self.state()
-            while not self._ended:
+            while True:
                 async with self._news:
                     await self._news.wait()
-                if self._state is not None and not self._ended:
-                    yield self._state
+                assert self._state is not None
+                yield self._state
         finally:
             self._followers -= 1
-
-    async def _publish(self) -> None:
-        async with self._news:
-            self._news.notify_all()
 
     # -- reading ------------------------------------------------------------------------------------------
 
@@ -118,7 +100,8 @@ class Watcher:
             history = await asyncio.to_thread(self.book.figures)
             self._take(reading, pipeline, history)
             self._began = began
-            await self._publish()
+            async with self._news:
+                self._news.notify_all()
 
     def _take(self, reading: Reading, pipeline: Figures | None, history: Figures | None) -> None:
         oplogs = [node.oplog for node in reading.nodes if node.oplog is not None]

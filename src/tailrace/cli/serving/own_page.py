@@ -1,12 +1,16 @@
 """The page of a server: what it is about, as whom it connects, and when it is encrypted."""
 
+import argparse
 import ssl
 from typing import Final
 
 from tailrace.cli.serving.exposure import is_loopback
 from tailrace.cli.serving.own_pipeline import Pipeline, own_source
+from tailrace.cli.serving.page import OFF, http_of
+from tailrace.errors import UsageError
 from tailrace.mongod.cluster.cluster import Cluster
 from tailrace.mongod.server.access.builtin_roles import builtin_privileges
+from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.options import ServerOptions
 from tailrace.mongod.server.server import Server
 from tailrace.web.http_thread import HttpThread
@@ -15,9 +19,17 @@ from tailrace.web.subject import Subject
 _PAGE_USER: Final = "__page"
 
 
-def is_guarded(options: ServerOptions) -> bool:
-    """Whether visitors have to log in, and what they send can be encrypted."""
-    return options.auth and options.tls is not None
+def bind_page(arguments: argparse.Namespace, options: ServerOptions, log: Logbook) -> HttpThread | None:
+    """Bind the address of the page; None if there is none. Raises `UsageError`."""
+    if arguments.http != OFF and options.tls is not None:
+        try:
+            options.tls.pipeline_options()
+        except UsageError as error:
+            if arguments.http is not None:
+                raise
+            log.warning("NETWORK", "Running without a page", reason=str(error))
+            return None
+    return http_of(arguments, is_guarded=options.auth and options.tls is not None)
 
 
 def start_page(page: HttpThread, server: Server | Cluster, pipeline: Pipeline | None) -> None:
