@@ -12,7 +12,8 @@ from tests.oracle.real_server import RealReplicaSet
 
 def test_the_page_shows_a_real_deployment_and_its_streams(real_set: RealReplicaSet) -> None:
     page = HttpThread("127.0.0.1", 0)
-    page.start(Subject(command="pipeline", source=real_set.uri, clients_uri=real_set.uri))
+    faults: list[Exception] = []
+    page.start(Subject(command="pipeline", source=real_set.uri, clients_uri=real_set.uri), faults.append)
     try:
         with real_set.client() as client, client.page_of_a_pipeline.orders.watch() as stream:
             client.page_of_a_pipeline.orders.insert_one({"_id": 1})
@@ -21,6 +22,7 @@ def test_the_page_shows_a_real_deployment_and_its_streams(real_set: RealReplicaS
             text = urllib.request.urlopen(f"{page.address}metrics").read().decode()
     finally:
         page.stop()
+    assert not faults
     deployment = state["deployment"]
     assert (deployment["kind"], deployment["name"]) == ("replica set", "rs0")
     assert [(node["role"], node["error"]) for node in deployment["nodes"]] == [("primary", "")]

@@ -1,4 +1,4 @@
-"""One server with a history for all tests of the page, and one browser."""
+"""One server with a history for all tests of the page, and a browser."""
 
 from collections.abc import Iterator
 
@@ -26,8 +26,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         yield found
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """Not for longer: while it is open, an event loop runs in this thread, which other tests need."""
     reason = missing_browser()
     if reason is not None:
         pytest.skip(reason)

@@ -129,7 +129,7 @@ async def _serve(
     try:
         print_line(f"ready {server.uri}")
         if page is not None:
-            start_page(page, server, pipeline)
+            start_page(page, server, pipeline, log)
             print_line(f"page {page.address}")
         with writing_to(STANDARD_OUTPUT):
             sys.stdout.flush()

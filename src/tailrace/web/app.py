@@ -21,7 +21,7 @@ from tailrace.web.deployment import Client, in_short
 from tailrace.web.headers import Headers
 from tailrace.web.metrics import CONTENT_TYPE, metrics_text
 from tailrace.web.resume_code import resume_code
-from tailrace.web.subject import Subject
+from tailrace.web.subject import OnFault, Subject
 from tailrace.web.tail import Tail, WrongFilterError
 from tailrace.web.timeline import SERIES
 from tailrace.web.visitors import COOKIE, RefusedError, Visitor, Visitors, session_of
@@ -41,9 +41,11 @@ Message: TypeAlias = tuple[str, str]
 Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
-def new_app(subject: Subject, watcher: Watcher, visitors: Visitors, *, is_local: bool) -> Starlette:
+def new_app(
+    subject: Subject, watcher: Watcher, visitors: Visitors, on_fault: OnFault, *, is_local: bool
+) -> Starlette:
     """The application; ``is_local``: only this machine can connect to it."""
-    pages = _Pages(subject, watcher, visitors)
+    pages = _Pages(subject, watcher, visitors, on_fault)
     return Starlette(
         routes=[
             Route("/", pages.page),
@@ -63,12 +65,13 @@ def new_app(subject: Subject, watcher: Watcher, visitors: Visitors, *, is_local:
             Mount("/static", StaticFiles(directory=_STATIC)),
         ],
         middleware=[Middleware(Headers, is_local=is_local)],
-        exception_handlers={RefusedError: _refused, PyMongoError: _failed},
+        exception_handlers={RefusedError: _refused, PyMongoError: _failed, Exception: pages.failed},
     )
 
 
 class _Pages:
-    def __init__(self, subject: Subject, watcher: Watcher, visitors: Visitors) -> None:
+    def __init__(self, subject: Subject, watcher: Watcher, visitors: Visitors, on_fault: OnFault) -> None:
+        self._on_fault = on_fault
         self._subject = subject
         self._watcher = watcher
         self._visitors = visitors
@@ -83,6 +86,11 @@ class _Pages:
             return await answer(request)
 
         return checked
+
+    async def failed(self, _request: Request, error: Exception) -> Response:
+        """Answer a request that failed in a way that nobody expected."""
+        self._on_fault(error)
+        return _error(500, "the page failed; the log has the reason")
 
     # -- probes and metrics ---------------------------------------------------------------------------------
 
@@ -184,10 +192,42 @@ class _Pages:
     def _stream(self, messages: AsyncGenerator[Message]) -> Response:
         """Server-sent events, until the page ends."""
         return StreamingResponse(
-            _framed(messages, self._watcher.ended),
+            self._framed(messages),
             media_type=_EVENT_STREAM,
             headers={"X-Accel-Buffering": "no"},
         )
+
+    async def _framed(self, messages: AsyncGenerator[Message]) -> AsyncGenerator[str]:
+        """The messages as text, until their end, that of the page or that of the connection.
+
+        A task of its own reads them, so that what it has open is closed properly: in the task of a connection
+        that was lost, every further call would be cancelled, too.
+        """
+        queue: asyncio.Queue[Message | None] = asyncio.Queue(_MOST_WAITING)
+
+        async def read() -> None:
+            try:
+                async with aclosing(messages) as opened:
+                    async for message in opened:
+                        await queue.put(message)
+            except Exception as error:
+                self._on_fault(error)
+            await queue.put(None)
+
+        reading = asyncio.create_task(read())
+        ending = asyncio.create_task(self._watcher.ended.wait())
+        try:
+            while True:
+                taking = asyncio.create_task(queue.get())
+                await asyncio.wait([taking, ending], return_when=asyncio.FIRST_COMPLETED)
+                message = taking.result() if taking.done() else None
+                if message is None:
+                    taking.cancel()
+                    return
+                yield f"event: {message[0]}\ndata: {message[1]}\n\n"
+        finally:
+            reading.cancel()
+            ending.cancel()
 
     async def events(self, request: Request) -> Response:
         begin, end = _number(request, "from", 0.0), _number(request, "to", 0.0)
@@ -233,36 +273,6 @@ def _number(request: Request, name: str, default: float) -> float:
         return float(request.query_params.get(name, default))
     except ValueError:
         raise RefusedError(400, f"{name} is a number") from None
-
-
-async def _framed(messages: AsyncGenerator[Message], ended: asyncio.Event) -> AsyncGenerator[str]:
-    """The messages as text, until their end, that of the page or that of the connection.
-
-    A task of its own reads them, so that what it has open is closed properly: in the task of a connection
-    that was lost, every further call would be cancelled, too.
-    """
-    queue: asyncio.Queue[Message | None] = asyncio.Queue(_MOST_WAITING)
-
-    async def read() -> None:
-        async with aclosing(messages) as opened:
-            async for message in opened:
-                await queue.put(message)
-        await queue.put(None)
-
-    reading = asyncio.create_task(read())
-    ending = asyncio.create_task(ended.wait())
-    try:
-        while True:
-            taking = asyncio.create_task(queue.get())
-            await asyncio.wait([taking, ending], return_when=asyncio.FIRST_COMPLETED)
-            message = taking.result() if taking.done() else None
-            if message is None:
-                taking.cancel()
-                return
-            yield f"event: {message[0]}\ndata: {message[1]}\n\n"
-    finally:
-        reading.cancel()
-        ending.cancel()
 
 
 def _probe(reason: str) -> Response:

@@ -6,7 +6,6 @@ intervals counts in each of them by its share of time. The methods read files: t
 
 import threading
 import time
-from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -22,6 +21,7 @@ _MOST_DAYS: Final = 60
 _BUCKETS: Final = 240
 _COUNTED_ROWS: Final = 500_000
 """The newest rows, of which the collections are counted."""
+_BATCH_ROWS: Final = 65_536
 _COUNT_SECONDS: Final = 60.0
 """Between two counts of collections."""
 _MOST_COLLECTIONS: Final = 50
@@ -126,14 +126,27 @@ class HistoryBook:
                 after = file.last_time
                 break
             rows += file.rows
-        counts: Counter[str] = Counter()
-        for batch in table.read(after, columns=("db", "coll")):
-            names = zip(batch.column("db").to_pylist(), batch.column("coll").to_pylist(), strict=True)
-            counts.update(".".join(name for name in pair if name) for pair in names)
-        self._collections = [
-            {"ns": ns or "(other)", "events": number} for ns, number in counts.most_common(_MOST_COLLECTIONS)
-        ]
+        self._collections = _collections(table, after)
         self._counted_rows, self._counted_version, self._counted_at = rows, table.version, now
+
+
+def _collections(table: "HistoryTable", after: int) -> list[dict[str, Any]]:
+    """The collections with the most events after a cluster time."""
+    import pyarrow as pa
+
+    names = ("db", "coll")
+    parts = [
+        pa.table({name: batch.column(name).cast(pa.string()) for name in names})
+        for batch in table.read(after, columns=names, batch_rows=_BATCH_ROWS)
+    ]
+    if not parts:
+        return []
+    counted = pa.concat_tables(parts).group_by(list(names)).aggregate([([], "count_all")]).to_pylist()
+    counted.sort(key=lambda row: -row["count_all"])
+    return [
+        {"ns": ".".join(row[name] for name in names if row[name]) or "(other)", "events": row["count_all"]}
+        for row in counted[:_MOST_COLLECTIONS]
+    ]
 
 
 def _days(table: "HistoryTable") -> list[dict[str, Any]]:

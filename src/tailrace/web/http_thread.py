@@ -8,6 +8,7 @@ seconds later: a server that runs for a moment, as in a test, does not pay for a
 """
 
 import asyncio
+import logging
 import select
 import socket
 import ssl
@@ -15,7 +16,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import UsageError
-from tailrace.web.subject import Subject
+from tailrace.web.subject import OnFault, Subject
 
 if TYPE_CHECKING:
     import uvicorn
@@ -63,10 +64,12 @@ class HttpThread:
         shown = f"[{host}]" if ":" in host else host
         return f"{'http' if self._tls is None else 'https'}://{shown}:{self.port}/"
 
-    def start(self, subject: Subject, *, tls: ssl.SSLContext | None = None) -> None:
+    def start(self, subject: Subject, on_fault: OnFault, *, tls: ssl.SSLContext | None = None) -> None:
         """Begin to answer; with ``tls`` only by HTTPS."""
         self._tls = tls
-        self._thread = threading.Thread(target=self._run, args=(subject,), name="tailrace-http", daemon=True)
+        self._thread = threading.Thread(
+            target=self._run, args=(subject, on_fault), name="tailrace-http", daemon=True
+        )
         self._thread.start()
 
     def stop(self) -> None:
@@ -77,13 +80,16 @@ class HttpThread:
         self._ended.close()
         self._socket.close()
 
-    def _run(self, subject: Subject) -> None:
+    def _run(self, subject: Subject, on_fault: OnFault) -> None:
         ready, _, _ = select.select([self._socket, self._ended], [], [], _IDLE_SECONDS)
         if self._ended in ready:
             return
-        asyncio.run(self._serve(subject))
+        try:
+            asyncio.run(self._serve(subject, on_fault))
+        except Exception as error:
+            on_fault(error)
 
-    async def _serve(self, subject: Subject) -> None:
+    async def _serve(self, subject: Subject, on_fault: OnFault) -> None:
         import uvicorn  # not at the start of every server
 
         from tailrace.web.app import new_app
@@ -91,9 +97,10 @@ class HttpThread:
         from tailrace.web.watcher import Watcher
 
         visitors = Visitors(subject)
-        watcher = Watcher(subject)
+        watcher = Watcher(subject, on_fault)
+        _silence(uvicorn.__name__)  # it would write to standard error what `on_fault` logs
         config = uvicorn.Config(
-            new_app(subject, watcher, visitors, is_local=_is_loopback(self.host)),
+            new_app(subject, watcher, visitors, on_fault, is_local=_is_loopback(self.host)),
             http="h11",
             ws="none",
             loop="none",
@@ -123,6 +130,12 @@ class HttpThread:
         watcher.ended.set()
         if self._server is not None:
             self._server.should_exit = True
+
+
+def _silence(name: str) -> None:
+    log = logging.getLogger(name)
+    log.addHandler(logging.NullHandler())
+    log.propagate = False
 
 
 def _bound(host: str, port: int) -> socket.socket:

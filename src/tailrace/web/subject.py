@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 
 Figures: TypeAlias = dict[str, Any]
 """A report of some part, as serverStatus has it."""
+OnFault: TypeAlias = Callable[[Exception], None]
+"""Logs an exception that nobody expected: the page continues."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from tailrace.web.deployment import Deployment, Reading
 from tailrace.web.history import HistoryBook
 from tailrace.web.log_window import LogWindow
 from tailrace.web.streams import OpenStream, StreamTable
-from tailrace.web.subject import Figures, Subject
+from tailrace.web.subject import Figures, OnFault, Subject
 from tailrace.web.timeline import Timeline
 
 _PAUSE: Final = 2.0
@@ -32,8 +32,9 @@ State: TypeAlias = dict[str, Any]
 class Watcher:
     """Reads, remembers, and publishes to those who follow."""
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: Subject, on_fault: OnFault) -> None:
         self.subject = subject
+        self._on_fault = on_fault
         self.timeline = Timeline()
         self.book = HistoryBook(subject)
         self.deployment = None if subject.source is None else Deployment(subject.source)
@@ -54,8 +55,11 @@ class Watcher:
         """Read again and again, until it is cancelled."""
         while True:
             began = time.monotonic()
-            async with self._lock:
-                await self._look(in_full=self._followers > 0)
+            try:
+                async with self._lock:
+                    await self._look(in_full=self._followers > 0)
+            except Exception as error:
+                self._on_fault(error)
             spent = time.monotonic() - began
             await asyncio.sleep(max(_PAUSE, spent * _PAUSE_PER_SECOND))
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from tailrace.cli.serving.exposure import is_loopback
 from tailrace.cli.serving.own_pipeline import Pipeline, own_source
-from tailrace.cli.serving.page import OFF, http_of
+from tailrace.cli.serving.page import OFF, http_of, in_one_line
 from tailrace.errors import UsageError
 from tailrace.mongod.cluster.cluster import Cluster
 from tailrace.mongod.server.access.builtin_roles import builtin_privileges
@@ -32,7 +32,7 @@ def bind_page(arguments: argparse.Namespace, options: ServerOptions, log: Logboo
     return http_of(arguments, is_guarded=options.auth and options.tls is not None)
 
 
-def start_page(page: HttpThread, server: Server | Cluster, pipeline: Pipeline | None) -> None:
+def start_page(page: HttpThread, server: Server | Cluster, pipeline: Pipeline | None, log: Logbook) -> None:
     """Serve the page of a running server."""
     options = server.options
     page.start(
@@ -45,6 +45,7 @@ def start_page(page: HttpThread, server: Server | Cluster, pipeline: Pipeline | 
             data=options.data,
             history=None if pipeline is None else pipeline.history,
         ),
+        lambda error: log.error("NETWORK", "The page failed", error=in_one_line(error)),
         tls=_certificates(options, page.host),
     )
 

@@ -1,6 +1,7 @@
 """The option `--http` of `tailrace serve` and `tailrace pipeline`: where the page, metrics and probes are."""
 
 import argparse
+import traceback
 from typing import Final
 
 from tailrace.cli.serving.exposure import is_loopback
@@ -41,6 +42,13 @@ def http_of(arguments: argparse.Namespace, *, is_guarded: bool) -> HttpThread | 
             f"serve it on {_LOOPBACK}, {_remedy(arguments)}or add --insecure"
         )
     return HttpThread(host, int(port))
+
+
+def in_one_line(error: BaseException) -> str:
+    """An exception and where it was raised, for a log."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" at {frames[-1].filename}:{frames[-1].lineno}" if frames else ""
+    return f"{type(error).__name__}: {error}{place}"
 
 
 def _remedy(arguments: argparse.Namespace) -> str:

@@ -6,7 +6,7 @@ import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from tailrace.cli.serving.page import http_of
+from tailrace.cli.serving.page import http_of, in_one_line
 from tailrace.log_lines import fields
 from tailrace.sources.deployments.connection_string import ConnectionString, is_uri
 from tailrace.web.connection_strings import without_user
@@ -79,7 +79,8 @@ class PipelinePage:
                     keep_seconds=arguments.keep_age,
                     keep_bytes=arguments.keep_size,
                     pipeline=report.figures,
-                )
+                ),
+                lambda error: _LOG.error("The page failed", extra=fields(error=in_one_line(error))),
             )
             _LOG.info("Serving the page", extra=fields(address=self._http.address))
         return report
