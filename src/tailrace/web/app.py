@@ -11,33 +11,29 @@ from pymongo.errors import PyMongoError
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from tailrace.errors import TailraceError
 from tailrace.events.token_explanation import explain_token, token_rows
 from tailrace.web.deployment import Client, in_short
+from tailrace.web.event_streams import EventStreams, Message
 from tailrace.web.headers import Headers
 from tailrace.web.metrics import CONTENT_TYPE, metrics_text
 from tailrace.web.resume_code import resume_code
 from tailrace.web.subject import OnFault, Subject
 from tailrace.web.tail import Tail, WrongFilterError
 from tailrace.web.timeline import SERIES
-from tailrace.web.visitors import COOKIE, RefusedError, Visitor, Visitors, session_of
+from tailrace.web.visitors import RefusedError, Visitor, Visitors, cookie_name, session_of
 from tailrace.web.watcher import Watcher
 
 _STATIC: Final = Path(__file__).parent / "static"
-_EVENT_STREAM: Final = "text/event-stream"
 _PROBE_SECONDS: Final = 5.0
 _LONGEST_BODY: Final = 4096
-_MOST_WAITING: Final = 100
-"""Messages that a visitor has not received yet; then the events wait."""
 _DAY: Final = 86_400.0
 _USER_PLACE: Final = "://<user>:<password>@"
 
-Message: TypeAlias = tuple[str, str]
-"""A server-sent event: its kind and its data."""
 Answer: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
@@ -72,6 +68,7 @@ def new_app(
 class _Pages:
     def __init__(self, subject: Subject, watcher: Watcher, visitors: Visitors, on_fault: OnFault) -> None:
         self._on_fault = on_fault
+        self._event_streams = EventStreams(watcher.ended, on_fault)
         self._subject = subject
         self._watcher = watcher
         self._visitors = visitors
@@ -149,14 +146,18 @@ class _Pages:
         if self._subject.has_users:
             key = await self._visitors.log_in(name, password, database)
             response.set_cookie(
-                COOKIE, key, httponly=True, samesite="strict", secure=request.url.scheme == "https"
+                cookie_name(request),
+                key,
+                httponly=True,
+                samesite="strict",
+                secure=request.url.scheme == "https",
             )
         return response
 
     async def logout(self, request: Request) -> Response:
-        await self._visitors.log_out(request.cookies.get(COOKIE, ""))
+        await self._visitors.log_out(request.cookies.get(cookie_name(request), ""))
         response = JSONResponse({})
-        response.delete_cookie(COOKIE)
+        response.delete_cookie(cookie_name(request))
         return response
 
     # -- what the page shows --------------------------------------------------------------------------------
@@ -165,16 +166,17 @@ class _Pages:
         return JSONResponse(await self._watcher.state())
 
     async def live(self, request: Request) -> Response:
-        return self._stream(self._states(request.state.visitor))
+        return self._event_streams.response(self._states(request.state.visitor))
 
     async def _states(self, visitor: Visitor) -> AsyncGenerator[Message]:
-        async for state in self._watcher.follow():
-            try:
-                await visitor.check_may_monitor()
-            except RefusedError as error:
-                yield "refused", json.dumps({"error": str(error)})
-                return
-            yield "state", json.dumps(state)
+        async with aclosing(self._watcher.follow()) as states:
+            async for state in states:
+                try:
+                    await visitor.check_may_monitor()
+                except RefusedError as error:
+                    yield "refused", json.dumps({"error": str(error)})
+                    return
+                yield "state", json.dumps(state)
 
     async def timeline(self, request: Request) -> Response:
         seconds = _number(request, "seconds", 900.0)
@@ -186,48 +188,7 @@ class _Pages:
         return JSONResponse(await asyncio.to_thread(self._watcher.book.details))
 
     async def tail(self, request: Request) -> Response:
-        client = _client(request)
-        return self._stream(_tail(request).live(client))
-
-    def _stream(self, messages: AsyncGenerator[Message]) -> Response:
-        """Server-sent events, until the page ends."""
-        return StreamingResponse(
-            self._framed(messages),
-            media_type=_EVENT_STREAM,
-            headers={"X-Accel-Buffering": "no"},
-        )
-
-    async def _framed(self, messages: AsyncGenerator[Message]) -> AsyncGenerator[str]:
-        """The messages as text, until their end, that of the page or that of the connection.
-
-        A task of its own reads them, so that what it has open is closed properly: in the task of a connection
-        that was lost, every further call would be cancelled, too.
-        """
-        queue: asyncio.Queue[Message | None] = asyncio.Queue(_MOST_WAITING)
-
-        async def read() -> None:
-            try:
-                async with aclosing(messages) as opened:
-                    async for message in opened:
-                        await queue.put(message)
-            except Exception as error:
-                self._on_fault(error)
-            await queue.put(None)
-
-        reading = asyncio.create_task(read())
-        ending = asyncio.create_task(self._watcher.ended.wait())
-        try:
-            while True:
-                taking = asyncio.create_task(queue.get())
-                await asyncio.wait([taking, ending], return_when=asyncio.FIRST_COMPLETED)
-                message = taking.result() if taking.done() else None
-                if message is None:
-                    taking.cancel()
-                    return
-                yield f"event: {message[0]}\ndata: {message[1]}\n\n"
-        finally:
-            reading.cancel()
-            ending.cancel()
+        return self._event_streams.response(_tail(request).live(_client(request)))
 
     async def events(self, request: Request) -> Response:
         begin, end = _number(request, "from", 0.0), _number(request, "to", 0.0)

@@ -9,7 +9,7 @@ seconds later: a server that runs for a moment, as in a test, does not pay for a
 
 import asyncio
 import logging
-import select
+import selectors
 import socket
 import ssl
 import threading
@@ -81,7 +81,10 @@ class HttpThread:
         self._socket.close()
 
     def _run(self, subject: Subject, on_fault: OnFault) -> None:
-        ready, _, _ = select.select([self._socket, self._ended], [], [], _IDLE_SECONDS)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._socket, selectors.EVENT_READ)
+            selector.register(self._ended, selectors.EVENT_READ)
+            ready = [key.fileobj for key, _ in selector.select(_IDLE_SECONDS)]
         if self._ended in ready:
             return
         try:

@@ -8,6 +8,7 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -68,8 +69,9 @@ class Tail:
         pause = 1.0
         while True:
             try:
-                async for message in self._run(client):
-                    yield message
+                async with aclosing(self._run(client)) as messages:
+                    async for message in messages:
+                        yield message
                 pause = 1.0
             except OperationFailure as error:
                 yield "fault", json.dumps({"error": in_short(error)})

@@ -20,7 +20,6 @@ from tailrace.web.connection_strings import without_user
 from tailrace.web.deployment import Client, in_short, new_client
 from tailrace.web.subject import Subject
 
-COOKIE: Final = "tailrace_session"
 _SESSION_SECONDS: Final = 12 * 3600.0
 _CHECK_SECONDS: Final = 15.0
 """For how long the answer to what a user may see is remembered."""
@@ -90,7 +89,7 @@ class Visitors:
         if basic is not None:
             key = hashlib.sha256("\0".join(basic).encode()).hexdigest()
             return self._known(key) or await self._log_in(key, *basic, "admin")
-        visitor = self._known(request.cookies.get(COOKIE, ""))
+        visitor = self._known(request.cookies.get(cookie_name(request), ""))
         if visitor is None:
             raise RefusedError(401, "log in as a user of the deployment")
         return visitor
@@ -139,6 +138,11 @@ class Visitors:
 async def _close(visitor: Visitor) -> None:
     if visitor.client is not None:
         await visitor.client.close()
+
+
+def cookie_name(request: Request) -> str:
+    """The cookie of a session. Browsers send cookies to all ports of a host: each has its own."""
+    return f"tailrace_{request.scope['server'][1]}"
 
 
 def _basic(request: Request) -> tuple[str, str] | None:

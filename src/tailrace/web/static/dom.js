@@ -8,7 +8,7 @@ export function element(name, properties = {}, ...children) {
   const made = document.createElement(name);
   for (const [key, value] of Object.entries(properties)) {
     if (key === "class") made.className = value;
-    else if (key.includes("-") || key === "scope") made.setAttribute(key, value);
+    else if (key.includes("-") || key === "role") made.setAttribute(key, value);
     else made[key] = value;
   }
   made.append(...children.filter((child) => child !== null));

@@ -13,7 +13,6 @@ export class Tail {
     this.list = by("tail");
     this.isPaused = false;
     this.held = [];
-    this.skipped = 0;
     by("tail-form").addEventListener("submit", (event) => {
       event.preventDefault();
       this.live();
