@@ -19,7 +19,7 @@ JVM_TESTERS ?= 2
 # Of each random comparison with a real MongoDB.
 SEEDS ?= 20
 
-.PHONY: clients collected java mongod lint run serve tour test test-jvm test-others test-slow test-icu oracle mutants check attack bench native clean
+.PHONY: browser clients collected java mongod lint run serve tour test test-jvm test-others test-slow test-icu oracle mutants check attack bench native clean
 
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Tailrace needs Python 3.11 or newer on the path"; exit 1; }
@@ -48,6 +48,14 @@ clients: $(NODE)/.ready $(JARS)/.ready ## the Node.js driver, mongosh and the Ja
 mongod: $(READY) ## a real MongoDB server, for the tests that compare with it
 	@$(BIN)/python -m tools.get_mongod || true
 
+# The tests of the page are skipped where there is none.
+browser: ## Chromium for the tests of the page, from the packages of the system
+	@as_root=$$(test "$$(id -u)" = 0 || echo sudo -n); \
+	install="$$as_root apt-get install --yes --no-install-recommends chromium"; \
+	command -v chromium > /dev/null || $$install > /dev/null 2>&1 || \
+		{ $$as_root apt-get update && $$install; } > /dev/null 2>&1 || \
+		echo "SKIPPED: Chromium could not be installed with apt-get; the tests of the page in a browser do not run"
+
 java: $(READY) ## Java for Spark, installed if there is none
 	@$(BIN)/python -m tailrace.pipeline.java
 
@@ -68,7 +76,7 @@ lint: $(READY) ## style and types
 check: lint ## lint, types and the fast tests
 	$(BIN)/pytest -q -m "not slow" --ignore tests/laws -n $(TESTERS) --dist worksteal
 
-test: lint collected clients java mongod ## what CI runs
+test: lint collected browser clients java mongod ## what CI runs
 	$(MAKE) --output-sync=target --keep-going test-jvm test-others
 
 # pytest rewrites and caches every test module: once here, not in each tester at the same time.

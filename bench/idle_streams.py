@@ -5,7 +5,12 @@ send 1,000 getMores a second. With long waits only the open streams cost somethi
 getMores.
 """
 
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager, suppress
+from http.client import HTTPConnection, HTTPResponse
+from urllib.parse import urlsplit
 
 from bench.figures import print_goal
 from bench.server_process import ServerProcess, serving
@@ -25,6 +30,25 @@ def share_of_core(server: ServerProcess) -> float:
     return (server.usage().seconds - before) / (time.monotonic() - began) * 100
 
 
+@contextmanager
+def open_page(server: ServerProcess) -> Iterator[None]:
+    """Follow what an open page follows: the state and the live events."""
+    address = urlsplit(server.page)
+    with ExitStack() as stack:
+        for path in ("/api/live", "/api/tail"):
+            connection = stack.enter_context(closing(HTTPConnection(address.hostname or "", address.port)))
+            connection.request("GET", path)
+            response = connection.getresponse()
+            threading.Thread(target=_read, args=(response,), daemon=True).start()
+        yield
+
+
+def _read(response: HTTPResponse) -> None:
+    with suppress(OSError, ValueError, AttributeError):  # it was closed meanwhile
+        while response.readline():
+            pass
+
+
 def main() -> None:
     print(f"idle streams: {STREAMS} collection streams, no writes, {SECONDS} s each")
     with serving("idle_streams") as server:
@@ -37,6 +61,11 @@ def main() -> None:
             time.sleep(SETTLE)
             print_goal("getMores of 60 s", share_of_core(server), "below 2 % of a core", " %")
             print_goal("memory", server.usage().megabytes - before, "below 50 MB", " MB")
+            alone = share_of_core(server)
+            with open_page(server):
+                time.sleep(SETTLE)
+                more = share_of_core(server) - alone
+            print_goal("more with the page open", more, "below 5 % of a core", " %")
         with watching(server, STREAMS, DEFAULT_WAIT) as streams:
             time.sleep(SETTLE)
             share = share_of_core(server)

@@ -30,8 +30,10 @@ class Usage(NamedTuple):
 class ServerProcess:
     """A running server and a client."""
 
-    def __init__(self, uri: str, client: MongoClient[Document]) -> None:
+    def __init__(self, uri: str, client: MongoClient[Document], page: str) -> None:
         self.uri = uri
+        self.page = page
+        """The URL of its page."""
         self.client = client
 
     @property
@@ -63,10 +65,10 @@ def serving(name: str, *options: str) -> Iterator[ServerProcess]:
             line = process.stdout.readline()
             if not line.startswith("ready "):
                 raise SystemExit("the server did not start")
-            uri = line.split()[1]
+            uri, page = line.split()[1], process.stdout.readline().split()[1]
             with MongoClient[Document](uri, serverSelectionTimeoutMS=5000) as client:
                 client.admin.command("ping")
-                yield ServerProcess(uri, client)
+                yield ServerProcess(uri, client, page)
         finally:
             process.terminate()
             process.wait()

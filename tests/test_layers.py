@@ -19,7 +19,15 @@ FLOORS = (
 ORDER = [package for floor in FLOORS for package in floor]
 MONGOD = ("wire", "language", "store", "server", "cluster")
 """The floors inside of `mongod`, from the bottom up"""
-ONLY_UNDER = {"deltalake": "lake", "lmdb": "mongod", "pyspark": "spark", "rich": "cli"}
+ONLY_UNDER = {
+    "deltalake": "lake",
+    "lmdb": "mongod",
+    "prometheus_client": "web",
+    "pyspark": "spark",
+    "rich": "cli",
+    "starlette": "web",
+    "uvicorn": "web",
+}
 
 
 def imports(path: Path) -> list[str]:

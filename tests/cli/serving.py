@@ -15,9 +15,9 @@ READY = re.compile(r"ready (mongodb://127\.0\.0\.1:(\d+)/\S*)\n")
 def serving(
     *options: str | Path, run_by: Sequence[str] = ()
 ) -> Iterator[tuple["subprocess.Popen[str]", str]]:
-    """The process and its connection string."""
+    """The process and its connection string; by default it has no page."""
     command = [*run_by, sys.executable, "-m", "tailrace", "serve", "--port", "0", "--no-spark"]
-    command += map(str, options)
+    command += map(str, options if "--http" in options else ("--http", "off", *options))
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None

@@ -39,6 +39,7 @@ SECONDS = 120
         (["--source", "x", "--history", "h", "--keep-size", "9"], "9 is not a size such as"),
         (["--source", "x", "--history", "h", "--max-entries", "0"], "--max-entries has to be at least 1"),
         (["--source", "/no/such.bson", "--history", "h"], "/no/such.bson"),
+        (["--source", "x", "--history", "h", "--http", "80"], "--http takes HOST:PORT or off, not 80"),
     ],
 )
 def test_wrong_use_is_reported_before_spark_starts(

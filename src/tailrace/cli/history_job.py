@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from tailrace.cli.json_arguments import named_argument, paths_by_name, release_argument, shard_and_path
+from tailrace.cli.serving.pipeline_page import PipelinePage
 from tailrace.cli.spark_needs import require_spark
 from tailrace.errors import PipelineError, SourceUnavailableError, StoreUnavailableError, UsageError
 from tailrace.log_lines import fields, logging_to
@@ -36,25 +37,30 @@ def run_history_job(arguments: argparse.Namespace) -> int:
         with (
             logging_to(sys.stderr, arguments.log_level),
             _ending(with_input=arguments.end_with_input) as ending,
+            PipelinePage(arguments) as page,
             _source(arguments) as source,
         ):
-            _run(arguments, source, ending)
+            _run(arguments, source, page, ending)
     except (SourceUnavailableError, StoreUnavailableError) as error:
         # Not a wrong use of the command, so not its exit code: a supervisor retries.
         raise PipelineError(str(error)) from None
     return 0
 
 
-def _run(arguments: argparse.Namespace, source: "OplogSource", ending: threading.Event) -> None:
+def _run(
+    arguments: argparse.Namespace, source: "OplogSource", page: PipelinePage, ending: threading.Event
+) -> None:
     from tailrace.spark.command_sessions import start_session
     from tailrace.spark.history_job import HistoryJob
 
     job = HistoryJob(source, _settings(arguments))
+    report = page.start(job.progress)
     through = job.progress.figures()["through"]
     _LOG.info("Starting Spark", extra=fields(history=arguments.history, through=through))
     spark = start_session(arguments.master, dict(map(_conf, arguments.spark_conf)))
     try:
         _handle_signals(ending)  # Spark has replaced the handlers
+        report.state = "running"
         job.run(spark, ending)
     finally:
         with suppress(Exception):  # Java may have ended already; nothing is lost

@@ -11,6 +11,7 @@ import re
 from typing import Final
 
 from tailrace.cli.private_files import private_files
+from tailrace.cli.serving.page import add_http_argument
 from tailrace.cli.sources.connection import add_connection_arguments, connection_string
 from tailrace.cli.sources.folders import history_argument
 from tailrace.errors import UsageError
@@ -97,6 +98,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="NAME=VALUE",
         help="a Spark setting; may be repeated",
+    )
+    add_http_argument(parser)
+    add(
+        "--insecure",
+        action="store_true",
+        help="serve the page on other addresses than the loopback address, without a user and TLS",
     )
     add(
         "--end-with-input",

@@ -1,6 +1,7 @@
 """`tailrace serve`: run a replica set or a sharded cluster that MongoDB's drivers and tools connect to.
 
-Standard output gets one line, when the server accepts connections; the log is written to standard error.
+Standard output gets two lines when the server accepts connections: its address, and that of its page. The
+log is written to standard error.
 SIGTERM and SIGINT end the server as `shutdown` does: acknowledged writes are on disk, and the exit code is 0.
 SIGHUP makes it read its certificates again, and SIGUSR1 open its audit log again.
 
@@ -24,6 +25,7 @@ from tailrace.cli.failures import STANDARD_OUTPUT, writing_to
 from tailrace.cli.output import print_line
 from tailrace.cli.private_files import private_files
 from tailrace.cli.serving.arguments import add_arguments, read_arguments
+from tailrace.cli.serving.own_page import bind_page, start_page
 from tailrace.cli.serving.own_pipeline import Pipeline, new_child, pipeline_of
 from tailrace.errors import UsageError
 from tailrace.mongod.cluster.cluster import Cluster
@@ -36,6 +38,7 @@ from tailrace.mongod.server.net.tls import Tls
 from tailrace.mongod.server.options import ServerOptions
 from tailrace.mongod.server.server import Server
 from tailrace.mongod.server.streams.pipeline_child import PipelineChild
+from tailrace.web.http_thread import HttpThread
 
 __all__ = ["HELP", "add_arguments", "run"]
 
@@ -59,11 +62,14 @@ def run(arguments: argparse.Namespace) -> int:
             options = replace(options, history=pipeline.history)
             if pipeline.is_child and options.tls is not None:
                 options.tls.pipeline_options()  # refuses what the child could not connect with
+        page = bind_page(arguments, options, log)
+        if page is not None:
+            stack.callback(page.stop)
         _allow_many_connections()
         _return_large_blocks()
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             folder = stack.enter_context(TemporaryDirectory(prefix="tailrace-"))
-            runner.run(_serve(options, log, pipeline, Path(folder)))
+            runner.run(_serve(options, log, pipeline, page, Path(folder)))
     return 0
 
 
@@ -100,7 +106,9 @@ def _open_audit_log_again(audit: AuditLog, log: Logbook) -> None:
         log.error("ACCESS", "The audit log stays the old file", error=str(error))
 
 
-async def _serve(options: ServerOptions, log: Logbook, pipeline: Pipeline | None, folder: Path) -> None:
+async def _serve(
+    options: ServerOptions, log: Logbook, pipeline: Pipeline | None, page: HttpThread | None, folder: Path
+) -> None:
     loop = asyncio.get_running_loop()
     server = Cluster(options, log=log) if options.shards else Server(options, log=log)
     loop.set_exception_handler(LoopFaults(server.log))
@@ -120,12 +128,17 @@ async def _serve(options: ServerOptions, log: Logbook, pipeline: Pipeline | None
     freeing = start_freeing()
     try:
         print_line(f"ready {server.uri}")
+        if page is not None:
+            start_page(page, server, pipeline, log)
+            print_line(f"page {page.address}")
         with writing_to(STANDARD_OUTPUT):
             sys.stdout.flush()
         stopped = loop.create_task(server.wait_stopped())
         await asyncio.wait([loop.create_task(ending.wait()), stopped], return_when=asyncio.FIRST_COMPLETED)
     finally:
         freeing.cancel()
+        if page is not None:
+            await asyncio.to_thread(page.stop)
         if child is not None:
             await child.stop()
         await server.stop()

@@ -1,10 +1,7 @@
 """`tailrace token`: explain a resume token."""
 
 import argparse
-import json
-from datetime import UTC, datetime
 from typing import Any, Final
-from uuid import UUID
 
 from bson import Binary
 
@@ -19,6 +16,8 @@ from tailrace.events.token_explanation import (
     TokenExplanation,
     TokenKind,
     explain_token,
+    iso_second,
+    token_rows,
 )
 
 HELP: Final = "explain a resume token"
@@ -50,77 +49,14 @@ def _read(text: str) -> TokenExplanation:
 
 
 def _as_text(explanation: TokenExplanation) -> str:
-    lines = [f"{label:<{_LABEL_WIDTH}}{text}" for label, text in _rows(explanation) if text is not None]
+    lines = [f"{label:<{_LABEL_WIDTH}}{text}" for label, text in token_rows(explanation)]
     return "\n".join([*lines, "", explanation.meaning])
-
-
-def _rows(explanation: TokenExplanation) -> list[tuple[str, str | None]]:
-    return [
-        ("cluster time", _time(explanation.cluster_time)),
-        ("version", _version(explanation.version)),
-        ("kind", _kind(explanation)),
-        ("transaction index", _index(explanation)),
-        ("collection UUID", None if explanation.uuid is None else str(UUID(bytes=explanation.uuid))),
-        ("operation", explanation.operation),
-        ("document key", _relaxed(explanation.document_key)),
-        ("description", _relaxed(explanation.operation_description)),
-        ("cut off", "the rest of the token is not there" if explanation.is_cut_off else None),
-    ]
-
-
-def _iso(cluster_time: int) -> str:
-    return datetime.fromtimestamp(cluster_time >> 32, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def _time(cluster_time: int) -> str:
-    seconds, increment = cluster_time >> 32, cluster_time & 0xFFFFFFFF
-    return f"{_iso(cluster_time)}, increment {increment} (Timestamp({seconds}, {increment}))"
-
-
-def _version(version: int | None) -> str | None:
-    return None if version is None else f"{version}, written by {WRITTEN_BY.get(version, 'no known server')}"
-
-
-def _kind(explanation: TokenExplanation) -> str | None:
-    if explanation.kind is None:
-        return None
-    if explanation.fragment is not None:
-        return f"fragment {explanation.fragment + 1} of a split event"
-    return explanation.kind.value
-
-
-def _index(explanation: TokenExplanation) -> str | None:
-    index = explanation.txn_op_index
-    if index is None or explanation.kind is TokenKind.HIGH_WATER_MARK:
-        return None
-    return f"{index}, operation number {index + 1} of its transaction" if index else "0"
-
-
-def _relaxed(document: bytes | None) -> str | None:
-    """Extended JSON with plain numbers, for reading."""
-    if document is None:
-        return None
-    return json.dumps(json.loads(extjson.dumps_canonical(document), object_hook=_plain), ensure_ascii=False)
-
-
-def _plain(value: dict[str, Any]) -> Any:
-    match value:
-        case {"$numberInt": text} | {"$numberLong": text} if len(value) == 1:
-            return int(text)
-        case {"$numberDouble": ("NaN" | "Infinity" | "-Infinity")}:
-            return value
-        case {"$numberDouble": text} if len(value) == 1:
-            return float(text)
-        case {"$date": int(milliseconds)} if 0 <= milliseconds < 253402300800000 and len(value) == 1:
-            moment = datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
-            return {"$date": moment.removesuffix("+00:00") + "Z"}
-    return value
 
 
 def _as_json(explanation: TokenExplanation) -> str:
     fields: dict[str, Any] = {
         "clusterTime": to_timestamp(explanation.cluster_time),
-        "time": _iso(explanation.cluster_time),
+        "time": iso_second(explanation.cluster_time),
         "version": explanation.version,
         "writtenBy": None if explanation.version is None else WRITTEN_BY.get(explanation.version),
         "kind": None if explanation.kind is None else explanation.kind.value,

@@ -3,12 +3,16 @@
 A `TokenExplanation` has the parts of a token; None means that the token does not contain the part.
 """
 
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Final
+from uuid import UUID
 
+from tailrace.bson import extjson
 from tailrace.bson import raw as rawbson
 from tailrace.bson.documents import encode
 from tailrace.bson.keystring import decode_prefix
@@ -196,3 +200,72 @@ def _names_its_operation(identifier: bytes) -> bool:
     """Whether an identifier of an old version names its operation, and is not just a document key."""
     names = [name for _, name, _, _ in rawbson.elements(identifier)]
     return names[:1] == [b"operationType"] and names[1:] in ([], [b"documentKey"], [b"operationDescription"])
+
+
+# -- in words -------------------------------------------------------------------------------------
+
+
+def token_rows(explanation: TokenExplanation) -> list[tuple[str, str]]:
+    """The parts that a token has, each with its name."""
+    rows: list[tuple[str, str | None]] = [
+        ("cluster time", _time(explanation.cluster_time)),
+        ("version", _version(explanation.version)),
+        ("kind", _kind_in_words(explanation)),
+        ("transaction index", _index(explanation)),
+        ("collection UUID", None if explanation.uuid is None else str(UUID(bytes=explanation.uuid))),
+        ("operation", explanation.operation),
+        ("document key", _relaxed(explanation.document_key)),
+        ("description", _relaxed(explanation.operation_description)),
+        ("cut off", "the rest of the token is not there" if explanation.is_cut_off else None),
+    ]
+    return [(label, text) for label, text in rows if text is not None]
+
+
+def iso_second(cluster_time: int) -> str:
+    """The second of a cluster time, in UTC."""
+    return datetime.fromtimestamp(cluster_time >> 32, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _time(cluster_time: int) -> str:
+    seconds, increment = cluster_time >> 32, cluster_time & 0xFFFFFFFF
+    return f"{iso_second(cluster_time)}, increment {increment} (Timestamp({seconds}, {increment}))"
+
+
+def _version(version: int | None) -> str | None:
+    return None if version is None else f"{version}, written by {WRITTEN_BY.get(version, 'no known server')}"
+
+
+def _kind_in_words(explanation: TokenExplanation) -> str | None:
+    if explanation.kind is None:
+        return None
+    if explanation.fragment is not None:
+        return f"fragment {explanation.fragment + 1} of a split event"
+    return explanation.kind.value
+
+
+def _index(explanation: TokenExplanation) -> str | None:
+    index = explanation.txn_op_index
+    if index is None or explanation.kind is TokenKind.HIGH_WATER_MARK:
+        return None
+    return f"{index}, operation number {index + 1} of its transaction" if index else "0"
+
+
+def _relaxed(document: bytes | None) -> str | None:
+    """Extended JSON with plain numbers, for reading."""
+    if document is None:
+        return None
+    return json.dumps(json.loads(extjson.dumps_canonical(document), object_hook=_plain), ensure_ascii=False)
+
+
+def _plain(value: dict[str, Any]) -> Any:
+    match value:
+        case {"$numberInt": text} | {"$numberLong": text} if len(value) == 1:
+            return int(text)
+        case {"$numberDouble": ("NaN" | "Infinity" | "-Infinity")}:
+            return value
+        case {"$numberDouble": text} if len(value) == 1:
+            return float(text)
+        case {"$date": int(milliseconds)} if 0 <= milliseconds < 253402300800000 and len(value) == 1:
+            moment = datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(timespec="milliseconds")
+            return {"$date": moment.removesuffix("+00:00") + "Z"}
+    return value

@@ -1,1 +1,1 @@
-"""The parts of `tailrace serve`."""
+"""The parts of `tailrace serve`, and the pages of it and of `tailrace pipeline`."""

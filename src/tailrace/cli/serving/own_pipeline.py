@@ -3,11 +3,12 @@
 import argparse
 import secrets
 import sys
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 from tailrace.cli.pipeline import duration
@@ -51,6 +52,7 @@ class Pipeline:
         return [
             *(sys.executable, "-m", "tailrace", "pipeline", *source, "--history", self.history),
             *("--trigger", self.trigger, "--log-level", log_level, "--end-with-input", *master),
+            *("--http", "off"),  # the page of the server shows it
         ]
 
 
@@ -110,9 +112,9 @@ def new_child(server: Server | Cluster, pipeline: Pipeline, log: Logbook, folder
     """
     source = folder / "source"
     source.touch(mode=0o600)
-    source.write_text(_own_source(server))
+    source.write_text(own_source(server, _PIPELINE_USER, PIPELINE_PRIVILEGES))
     return PipelineChild(
-        pipeline.command(["--source-file", str(source)], server.options.log_level),
+        pipeline.command(["--source-file", str(source)], _child_level(server.options.log_level)),
         log,
         niceness=pipeline.niceness,
         progress=lambda: _progress(server),
@@ -120,13 +122,18 @@ def new_child(server: Server | Cluster, pipeline: Pipeline, log: Logbook, folder
     )
 
 
-def _own_source(server: Server | Cluster) -> str:
-    """The connection string of a process of the server's own; its user exists in this process only."""
+def _child_level(level: str) -> str:
+    """The level of the child's log: its lines of progress are needed, whatever the server's log shows."""
+    return level if level == "debug" else "info"
+
+
+def own_source(server: Server | Cluster, user: str, privileges: Iterable[Mapping[str, Any]]) -> str:
+    """The connection string of a client of the server's own; its user exists in this process only."""
     uri, options = server.uri, server.options
     if options.auth:
         password = secrets.token_urlsafe(_PASSWORD_BYTES)
-        add_process_user(server.access, _PIPELINE_USER, password, PIPELINE_PRIVILEGES)
-        uri = uri.replace("://", f"://{_PIPELINE_USER}:{password}@", 1)
+        add_process_user(server.access, user, password, privileges)
+        uri = uri.replace("://", f"://{user}:{password}@", 1)
     if options.tls is None:
         return uri
     address, _, shown = uri.partition("?")

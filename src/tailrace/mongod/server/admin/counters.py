@@ -44,6 +44,8 @@ class ChangeStreamCounters:
     failed: int = 0
     closed: int = 0
     open: int = 0
+    events: int = 0
+    """Events that were returned to clients."""
     large_events_split: int = 0
     large_events_failed: int = 0
     show_expanded_events: int = 0

@@ -14,6 +14,7 @@ from tailrace.mongod.server.net.client import Client
 if TYPE_CHECKING:
     from tailrace.mongod.server.access.stored import LoggedIn
     from tailrace.mongod.server.node import Node
+    from tailrace.mongod.server.reads.cursors import OpenCursor
 
 _OPERATIONS: Final = {
     "find": "query", "getMore": "getmore", "insert": "insert", "update": "update", "delete": "remove",
@@ -54,7 +55,10 @@ def current_operations(
     With ``truncated`` only the beginning of a long command.
     """
     own = [context for context in node.operations.values() if _is_own(context.client.user, owner)]
-    shown = [_operation(node, context, truncated=truncated) for context in own]
+    cursors = node.cursors.in_use()
+    shown = [
+        _operation(node, context, cursors.get(context.operation_id), truncated=truncated) for context in own
+    ]
     if idle_connections:
         busy = {context.client.id for context in node.operations.values()}
         connections = [c for c in node.listener.connections.values() if _is_own(c.client.user, owner)]
@@ -88,7 +92,9 @@ def _is_own(user: "LoggedIn | None", owner: "LoggedIn | None") -> bool:
     return owner is None or (user is not None and user.principal == owner.principal)
 
 
-def _operation(node: "Node", context: Context, *, truncated: bool) -> dict[str, Any]:
+def _operation(
+    node: "Node", context: Context, cursor: "OpenCursor | None", *, truncated: bool
+) -> dict[str, Any]:
     seconds = time.monotonic() - context.started
     shown = _about_client(node, context.client)
     shown |= {"active": True, "currentOpTime": _now(node), "threaded": True, "opid": context.operation_id}
@@ -106,7 +112,6 @@ def _operation(node: "Node", context: Context, *, truncated: bool) -> dict[str, 
         "waitingForLatch": {},
         "killPending": context.interruption is not None,
     }
-    cursor = node.cursors.of_operation(context)
     if cursor is not None:
         shown["cursor"] = cursor.describe()
     if context.transaction is not None:

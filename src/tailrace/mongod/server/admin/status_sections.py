@@ -221,6 +221,7 @@ def change_streams(node: "Node") -> dict[str, Any]:
         "failed": Int64(counted.failed),
         "closed": Int64(counted.closed),
         "open": Int64(counted.open),
+        "events": Int64(counted.events),
         "option": {name: Int64(number) for name, number in sorted(counted.options.items())},
         "scope": {name: Int64(number) for name, number in counted.scopes.items()},
     }

@@ -5,7 +5,7 @@ what they have begun with.
 """
 
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -73,10 +73,14 @@ class Tls:
         self.settings = settings
         self.context = _server_context(settings)
         self.is_required = settings.mode is TlsMode.REQUIRE
+        self.on_reload: list[Callable[[], None]] = []
+        """What else uses the server's certificate."""
 
     def reload(self) -> None:
         """Read the files again; raises `UsageError`, and changes nothing then."""
         self.context = _server_context(self.settings)
+        for use in self.on_reload:
+            use()
 
     def pipeline_options(self) -> dict[str, str]:
         """The options of the connection string with which a process of this server connects to it.

@@ -101,6 +101,8 @@ class OpenCursor:
     """Fields of every reply with a batch of it."""
     documents_returned: int = 0
     batches_returned: int = 0
+    position: bytes | None = None
+    """The place of a change stream that its client knows of, as a token document."""
     user: "Context | None" = None
     """The command that uses it now."""
     error: CommandError | None = None
@@ -110,6 +112,8 @@ class OpenCursor:
         """Count a batch that is sent."""
         self.documents_returned += len(batch.documents)
         self.batches_returned += 1
+        if batch.post_batch_resume_token is not None:
+            self.position = batch.post_batch_resume_token
 
     def describe(self) -> dict[str, Any]:
         """The field `cursor` of a currentOp entry."""
@@ -126,6 +130,8 @@ class OpenCursor:
         }
         if self.plan_summary is not None:
             shown["planSummary"] = self.plan_summary
+        if self.position is not None:
+            shown["postBatchResumeToken"] = decode(self.position)
         if self.user is not None:
             shown["operationUsingCursorId"] = Int64(self.user.operation_id)
         return shown
@@ -170,9 +176,9 @@ class Cursors:
     def get(self, cursor_id: object) -> OpenCursor | None:
         return self._by_id.get(cursor_id) if isinstance(cursor_id, int) else None
 
-    def of_operation(self, context: "Context") -> OpenCursor | None:
-        """The cursor that a command uses now."""
-        return next((entry for entry in self._by_id.values() if entry.user is context), None)
+    def in_use(self) -> dict[int, OpenCursor]:
+        """The cursors that commands use now, by operation id."""
+        return {entry.user.operation_id: entry for entry in self._by_id.values() if entry.user is not None}
 
     # -- from the first batch to the last ---------------------------------------------------------------
 

@@ -233,6 +233,7 @@ class ChangeStreamCursor:
         if self._splits:
             self._counters.large_events_split += sum(row.fragment == 0 for row in rows)
         self._events += len(rows)
+        self._counters.events += len(rows)
         is_done = stream.is_done
         position = stream.position if self._shows_position else None
         return CursorBatch(documents, position, exhausted=is_done, invalidated=is_done)

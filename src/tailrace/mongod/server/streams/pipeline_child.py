@@ -80,6 +80,9 @@ class PipelineChild:
         self._process: asyncio.subprocess.Process | None = None
         self._sentence = ""
         self._figures: dict[str, Any] = {}
+        self._failures = 0
+        self._failure = ""
+        self._retry_at = 0.0
         self.starts = 0
         self.state = "off"
         """off, starting, running, waiting (to be restarted), failed (and not restarted)"""
@@ -105,8 +108,17 @@ class PipelineChild:
             "pid": process.pid if process is not None else None,
             "starts": self.starts,
             "hangs": self._hangs,
+            "failures": self._failures,
+            **({"lastFailure": self._failure} if self._failure else {}),
+            "retrySeconds": max(round(self._retry_at - time.monotonic(), 1), 0.0),
             **self._figures,
         }
+
+    def _failed(self, reason: str, pause: float) -> None:
+        """Count a failure after which the pipeline, or a query of it, is started again."""
+        self._failures += 1
+        self._failure = reason
+        self._retry_at = time.monotonic() + pause
 
     # -- life of a child ------------------------------------------------------------------------------------
 
@@ -126,6 +138,7 @@ class PipelineChild:
             if time.monotonic() - began > _STABLE_SECONDS:
                 pause = _FIRST_PAUSE
             self.state = "waiting"
+            self._failed(self._sentence or f"it ended with the exit code {code}", pause)
             self._log.warning(
                 COMPONENT,
                 "The pipeline ended and is restarted",
@@ -225,4 +238,6 @@ class PipelineChild:
         if "rows" in parsed.attributes:
             self.state = "running"
             self._figures = parsed.attributes
+        elif "pauseSeconds" in parsed.attributes:
+            self._failed(str(parsed.attributes.get("reason", "")), parsed.attributes["pauseSeconds"])
         self._log.log(parsed.level, parsed.component, parsed.message, parsed.context, **parsed.attributes)

@@ -1,0 +1,1 @@
+"""The page, the metrics and the probes of `tailrace serve` and `tailrace pipeline`, over HTTP."""

@@ -1,0 +1,152 @@
+"""The page in a real browser."""
+
+import itertools
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from playwright.sync_api import Browser, Page, expect
+
+from tests.web.site import Site
+
+WIDE = {"width": 1280, "height": 900}
+PHONE = {"width": 390, "height": 844}
+
+
+@contextmanager
+def opened(
+    browser: Browser, site: Site, scheme: str = "light", viewport: dict[str, int] = WIDE
+) -> Iterator[Page]:
+    """An open page; nothing may go wrong in it, and it may ask no other host."""
+    faults: list[str] = []
+    with browser.new_context(viewport=viewport, color_scheme=scheme) as context:  # type: ignore[arg-type]
+        page = context.new_page()
+        page.on("console", lambda message: faults.append(message.text) if message.type == "error" else None)
+        page.on("pageerror", lambda error: faults.append(str(error)))
+        page.on(
+            "request", lambda request: faults.append(request.url) if site.url not in request.url else None
+        )
+        page.goto(site.url)
+        expect(page.locator("#tail-mode")).to_have_text("live")
+        yield page
+    assert not faults
+
+
+@contextmanager
+def writing(site: Site) -> Iterator[None]:
+    """Insert and delete until the block ends."""
+    ending = threading.Event()
+    orders = site.client.written.orders
+
+    def write() -> None:
+        for number in itertools.count():
+            if ending.wait(0.05):
+                return
+            orders.insert_one({"number": number})
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        ending.set()
+        thread.join()
+
+
+def test_live_events_appear_and_explain_their_tokens(site: Site, browser: Browser) -> None:
+    orders = site.client.shop.orders
+    with opened(browser, site) as page, orders.watch() as stream:
+        orders.insert_one({"_id": "teapot", "qty": 3})
+        event = next(stream)
+        page.get_by_role("button", name=re.compile("insert.*shop.orders.*teapot")).click()
+        expect(page.locator("#event-title")).to_have_text("insert shop.orders")
+        expect(page.locator("#event-token")).to_have_text(event["_id"]["_data"])
+        expect(page.locator("#event-rows")).to_contain_text('{"_id": "teapot"}')
+        expect(page.locator("#event-document")).to_contain_text('"qty": 3')
+        code = page.locator("#event-code")
+        expect(code).to_contain_text(f'resume_after={{"_data": "{event["_id"]["_data"]}"}}')
+        page.get_by_role("tab", name="Node.js").click()
+        expect(code).to_contain_text("resumeAfter")
+        page.keyboard.press("ArrowRight")
+        expect(code).to_contain_text("getMongo()")
+        page.select_option("#event-scope", "shop")
+        expect(code).to_contain_text('getDB("shop").watch')
+        page.keyboard.press("Escape")
+        expect(page.locator("#event")).to_be_hidden()
+
+
+def test_a_filter_and_a_pause(site: Site, browser: Browser) -> None:
+    orders = site.client.filtered.orders
+    with opened(browser, site) as page:
+        page.fill("#tail-ns", "filtered.orders")
+        page.fill("#tail-filter", '{"operationType": "delete"}')
+        page.keyboard.press("Enter")
+        expect(page.locator("#tail-mode")).to_have_text("live")
+        orders.insert_many([{"_id": 1}, {"_id": 2}])
+        orders.delete_one({"_id": 1})
+        rows = page.locator("#tail li")
+        expect(rows).to_have_count(1)
+        page.click("#tail-pause")
+        orders.delete_one({"_id": 2})
+        expect(page.locator("#tail-pause")).to_have_text("Continue (1 new)")
+        expect(rows).to_have_count(1)
+        page.click("#tail-pause")
+        expect(rows).to_have_count(2)
+
+
+def test_the_time_line_draws_and_a_range_of_it_shows_its_events(site: Site, browser: Browser) -> None:
+    with writing(site), opened(browser, site) as page:
+        plot = page.locator("#plot")
+        area = plot.locator("path.area-insert")
+        # Two points of the time line make an area.
+        expect(area).to_have_attribute("d", re.compile(r"M[\d.]+,[\d.]+L"), timeout=15_000)
+        plot.focus()
+        page.keyboard.press("ArrowLeft")
+        page.keyboard.press("Shift+ArrowRight")
+        expect(page.locator("#selection-text")).to_contain_text("events")
+        page.keyboard.press("Escape")
+        expect(page.locator("#selection")).to_be_hidden()
+        box = plot.bounding_box()
+        assert box is not None
+        middle = box["y"] + box["height"] / 2
+        page.mouse.move(box["x"] + 60, middle)
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] - 10, middle)
+        page.mouse.up()
+        page.click("#selection-show")
+        expect(page.locator("#tail-mode")).to_contain_text(" to ")
+        page.wait_for_selector("#tail .badge-insert")
+
+
+def test_panels_show_streams_deployment_and_history(site: Site, browser: Browser) -> None:
+    with site.client.watched.orders.watch(), opened(browser, site, "dark") as page:
+        expect(page.locator("#streams")).to_contain_text("watched.orders")
+        expect(page.locator("#deployment")).to_contain_text("replica set rs0")
+        expect(page.locator("#history")).to_contain_text("Events")
+        expect(page.locator("#history-details")).to_contain_text("past.orders")
+        page.get_by_role("row", name=re.compile("watched.orders")).get_by_role("button").click()
+        expect(page.locator("#event-rows")).to_contain_text("high water mark")
+        page.keyboard.press("Escape")
+        dark = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        page.click("#theme")
+        light = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        assert dark != light
+
+
+def test_a_phone_scrolls_in_one_direction(site: Site, browser: Browser) -> None:
+    with site.client.watched.orders.watch(), opened(browser, site, viewport=PHONE) as page:
+        expect(page.locator("#streams")).to_contain_text("watched.orders")
+        assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+
+
+def test_everything_can_be_reached_by_keys(site: Site, browser: Browser) -> None:
+    with opened(browser, site) as page:
+        site.client.keys.orders.insert_one({"_id": 1})
+        page.wait_for_selector("#tail li")
+        wanted = {"theme", "plot", "tail-ns", "tail-filter", "tail-pause", "tail-clear"}
+        reached = set()
+        for _ in range(40):
+            page.keyboard.press("Tab")
+            reached.add(page.evaluate("document.activeElement.id"))
+        assert wanted <= reached
