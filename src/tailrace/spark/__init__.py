@@ -27,10 +27,12 @@ def __getattr__(name: str) -> object:
 
 
 def register(spark: "SparkSession") -> None:
-    """Register the formats `tailrace.oplog` and `tailrace` in a session."""
+    """Register the formats `tailrace`, `tailrace.oplog` and `tailrace.pipeline` in a session."""
     from tailrace.spark.change_stream_source import ChangeStreamSource
+    from tailrace.spark.history_source import BatchSource
     from tailrace.spark.oplog_source import OplogDataSource
 
+    spark.dataSource.register(BatchSource)
     spark.dataSource.register(OplogDataSource)
     spark.dataSource.register(ChangeStreamSource)
     # Without it Spark refuses a source that evaluates filters itself.

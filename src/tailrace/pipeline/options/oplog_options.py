@@ -14,11 +14,11 @@ from tailrace.sources.deployments.deployment import DeploymentSource
 from tailrace.sources.planning import UNLIMITED
 from tailrace.sources.source import OplogSource
 
-_SOURCES: Final = ("uri", "path", "oplog", "oplogs")
+SOURCES: Final = ("uri", "path", "oplog", "oplogs")
 _NAMES: Final = {
     name.lower(): name
     for name in (
-        *_SOURCES, PASSWORD_FILE, "startingOffsets", "startingTimestamp", "endingOffsets", "endingTimestamp",
+        *SOURCES, PASSWORD_FILE, "startingOffsets", "startingTimestamp", "endingOffsets", "endingTimestamp",
         "failOnDataLoss", "maxEntriesPerTrigger", "maxBytesPerTrigger", "partitions",
     )
 }  # fmt: skip
@@ -86,7 +86,7 @@ def read_oplog_options(given: Mapping[str, str], *, streaming: bool = False) -> 
     for name in _ONLY_BATCH:
         if streaming and name in values:
             raise UsageError(f"{name} is for batch queries; a streaming query ends when it is stopped")
-    uri, oplogs = _source(values)
+    uri, oplogs = named_source(values)
     return OplogOptions(
         uri,
         oplogs,
@@ -99,9 +99,10 @@ def read_oplog_options(given: Mapping[str, str], *, streaming: bool = False) -> 
     )
 
 
-def _source(values: OptionValues) -> tuple[str | None, dict[str, tuple[str, ...]] | None]:
+def named_source(values: OptionValues) -> tuple[str | None, dict[str, tuple[str, ...]] | None]:
+    """The connection string or the archived files by shard that the options name."""
     name = values.one_of(
-        _SOURCES, "name one source: uri for a deployment; path, oplog or oplogs for archived files"
+        SOURCES, "name one source: uri for a deployment; path, oplog or oplogs for archived files"
     )
     text = values.text(name) or ""
     if name == "uri" or (name == "path" and is_uri(text)):
