@@ -16,10 +16,8 @@ except ImportError:  # the package pyspark-client is enough for Spark Connect
         """Never raised."""
 
 
-__all__ = ["REMOTE", "Py4JError", "Py4JJavaError", "cores_of", "is_connect"]
+__all__ = ["Py4JError", "Py4JJavaError", "cores_of", "is_connect"]
 
-REMOTE: Final = "sc://"
-"""What the address of a server of Spark Connect begins with"""
 _ROWS: Final = 10_000
 """More than a cluster has cores, usually"""
 

@@ -12,9 +12,8 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from tailrace.pipeline.java import use_java
+from tailrace.pipeline.java import is_remote, use_java
 from tailrace.spark import register
-from tailrace.spark.connections import REMOTE
 
 _FILE_MANAGER: Final = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -58,7 +57,7 @@ def build_session(
     The default ``master`` is that of `spark-submit`, else all cores of this machine; ``sc://HOST`` is a
     server of Spark Connect. Raises `UsageError` if there is no Java.
     """
-    if master is not None and master.startswith(REMOTE):
+    if master is not None and is_remote(master):
         return _remote_session(master, app, conf or {})
     use_java()
     # Executors on this machine run the Python that has Tailrace; for remote ones PYSPARK_PYTHON is set.
