@@ -6,6 +6,7 @@ from typing import Final
 
 from tailrace.errors import UsageError
 from tailrace.events.stream_release import StreamRelease
+from tailrace.lake.storage.store_options import store_options
 from tailrace.pipeline.history.batches import BatchPlan
 from tailrace.pipeline.history.settings import PIECES_PER_CORE, PipelineSettings
 from tailrace.pipeline.options.oplog_options import SOURCES, named_source
@@ -40,13 +41,15 @@ def read_plan(given: Mapping[str, str]) -> BatchPlan:
         release=None if version is None else StreamRelease.parse(version),
     )
     uri, oplogs = named_source(values)
+    store_file = values.text(STORE_FILE)
+    store = None if store_file is None else store_options(store_file)
     images = values.paths_by_key("preImages") if "preImages" in values else {}
     source = (
-        FilesSource(oplogs or {}, {shard or None: paths for shard, paths in images.items()})
+        FilesSource(oplogs or {}, {shard or None: paths for shard, paths in images.items()}, store=store)
         if uri is None
         else DeploymentSource(uri)
     )
-    return BatchPlan(source, settings, None, max(partitions // PIECES_PER_CORE, 1), values.text(STORE_FILE))
+    return BatchPlan(source, settings, None, max(partitions // PIECES_PER_CORE, 1), store_file)
 
 
 def read_sink(given: Mapping[str, str]) -> tuple[str, str | None]:
