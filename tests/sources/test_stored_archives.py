@@ -69,7 +69,6 @@ def test_a_folder_in_an_object_store_equals_a_local_one(
 ) -> None:
     # Small reads, so that a search makes several requests.
     monkeypatch.setattr(opening, "_LEAST_BYTES", 70_000)
-    monkeypatch.setattr(opening, "_READ_AHEAD", 100_000)
     entries = list(generate_bulk(9, 3000))
     parts = {
         "b.bson": b"".join(entries[:2000]),

@@ -4,6 +4,7 @@ import json
 
 from pyspark.sql.streaming.query import StreamingQuery
 
+from tailrace.errors import StoreUnavailableError
 from tailrace.lake.table import HistoryTable
 from tailrace.pipeline.history.offset import from_offset
 from tailrace.pipeline.history.progress import Progress
@@ -19,7 +20,10 @@ class RemoteProgress:
         self._rows = table.rows
 
     def look(self) -> None:
-        self._table.refresh()
+        try:
+            self._table.refresh()
+        except StoreUnavailableError:
+            return  # the next look may be answered
         through, rows = self._table.through, self._table.rows
         if through > self._progress.through:
             # Retention may have removed rows since.

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 _LEAST_BYTES: Final = 1 << 20
 """What a request reads at least: its answer takes longer to begin than that much takes to arrive."""
-_READ_AHEAD: Final = 8 << 20
 _KEPT: Final = 4
 """A search looks at a few places in turn."""
 
@@ -95,11 +94,11 @@ class _StoredFile:
 
     def pread(self, size: int, position: int) -> bytes:
         size = min(size, self._size - position)
+        if size <= 0:
+            return b""
         for start, part in reversed(self._parts.items()):
             if start <= position and position + size <= start + len(part):
                 return part[position - start : position - start + size]
-        if size <= 0:
-            return b""
         part = self._fetched(position, max(size, _LEAST_BYTES))
         if size >= _LEAST_BYTES:
             return part
@@ -110,29 +109,13 @@ class _StoredFile:
 
     def read(self, size: int = -1) -> bytes:
         """The next bytes, as those of a file that is read from its beginning."""
-        if size < 0:
-            size = self._size
-        if not self._parts or self._place >= self._place_read:
-            self._parts.clear()
-            part = self._fetched(self._place, max(min(size, self._size), _READ_AHEAD))
-            self._parts[self._place] = part
-        ((start, part),) = self._parts.items()
-        found = part[self._place - start : self._place - start + size]
+        found = self.pread(self._size if size < 0 else size, self._place)
         self._place += len(found)
         return found
 
-    @property
-    def _place_read(self) -> int:
-        """Up to where `read` has fetched the file."""
-        ((start, part),) = self._parts.items()
-        return start + len(part)
-
     def _fetched(self, start: int, size: int) -> bytes:
-        end = min(start + size, self._size)
-        if start >= end:
-            return b""
         try:
-            return self._store.read_range(self._name, start, end)
+            return self._store.read_range(self._name, start, min(start + size, self._size))
         except FileNotFoundError:
             raise OSError(errno.ENOENT, os.strerror(errno.ENOENT), self._name) from None
 
