@@ -45,6 +45,15 @@ def local_path(place: str | PathLike[str], what: str = "a path") -> str:
     return "/" + unquote(rest)
 
 
+def archive_place(place: str | PathLike[str], what: str = "a path") -> str:
+    """The place of an archived file or folder: a local path or the URL of an object store.
+
+    >>> archive_place("file:///var/oplog.bson"), archive_place("s3://bucket/oplog.bson")
+    ('/var/oplog.bson', 's3://bucket/oplog.bson')
+    """
+    return fspath(place) if is_object_store(place) else local_path(place, what)
+
+
 def history_place(place: str | PathLike[str]) -> str:
     """The place of a history: a local path or the URL of an object store; `UsageError` for another scheme.
 

@@ -20,7 +20,8 @@ from tailrace.pipeline.java import use_java
 from tests.support.object_store import SECRET
 
 _SPARK_CLASS = Path(pyspark.__file__).parent / "bin" / "spark-class"
-_HIDDEN = 'mount -t tmpfs tailrace "$0" && exec "$@"'
+HIDDEN = 'mount -t tmpfs tailrace "$0" && exec "$@"'
+"""The script of a shell that hides a folder, its first argument, from the program that follows."""
 
 
 def require_namespaces() -> None:
@@ -56,7 +57,7 @@ class StandaloneCluster:
         self.workers = [self._worker(number) for number in (1, 2)]
 
     def _worker(self, number: int) -> "subprocess.Popen[bytes]":
-        hidden = ["unshare", "-m", "sh", "-c", _HIDDEN, str(self._folder)]
+        hidden = ["unshare", "-m", "sh", "-c", HIDDEN, str(self._folder)]
         work = str(self._folder / "work")
         return self._start(
             f"worker{number}",

@@ -39,8 +39,13 @@ def test_a_history_has_the_same_bytes_as_in_a_folder(
 ) -> None:
     path = tmp_path / "oplog.bson"
     path.write_bytes(b"".join(generate_bulk(3, 1500)))
-    source = FilesSource({"": [str(path)]})
-    local = build_all(spark, source, tmp_path / "history", max_entries=1000, small_entries=400)
+    local = build_all(
+        spark, FilesSource({"": [str(path)]}), tmp_path / "history", max_entries=1000, small_entries=400
+    )
+    # The archive is in the store, too: tasks read it there.
+    archive = open_store(objects.url(uuid4().hex))
+    archive.create("oplog.bson", path.read_bytes())
+    source = FilesSource({"": [archive.place]})
     remote = build_all(spark, source, place, max_entries=1000, small_entries=400)
     assert (remote.rows, remote.through) == (local.rows, local.through)
     written = data_files(place)
@@ -55,6 +60,8 @@ def test_a_history_has_the_same_bytes_as_in_a_folder(
     frame = change_stream(spark, place, "shop")
     assert frame.count() == change_stream(spark, tmp_path / "history", "shop").count() > 1000
     frame.explain(True)
+    oplog = f"{archive.place}/oplog.bson"
+    assert change_stream(spark, oplog, "shop", columns=["token"]).count() == frame.count()
     file = tmp_path / "store"
     file.write_text("".join(f"{name}={value}\n" for name, value in objects.environment().items()))
     spark.readStream.format("tailrace").options(history=place, storeFile=str(file)).load().explain(True)

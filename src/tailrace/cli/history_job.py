@@ -16,7 +16,7 @@ from tailrace.cli.serving.pipeline_page import PipelinePage
 from tailrace.cli.spark_needs import require_spark
 from tailrace.errors import PipelineError, SourceUnavailableError, StoreUnavailableError, UsageError
 from tailrace.log_lines import fields, logging_to
-from tailrace.places import local_path
+from tailrace.places import archive_place
 from tailrace.sources.deployments.connection_string import is_uri
 
 if TYPE_CHECKING:  # imported when needed: Spark's packages may not be installed
@@ -32,7 +32,7 @@ _LOG: Final = logging.getLogger("tailrace.pipeline")
 def run_history_job(arguments: argparse.Namespace) -> int:
     """Build the history until it is complete or a signal arrives; return the exit code."""
     _check(arguments)
-    require_spark()
+    require_spark(arguments.master)
     try:
         with (
             logging_to(sys.stderr, arguments.log_level),
@@ -108,12 +108,12 @@ def _source(arguments: argparse.Namespace) -> "OplogSource":
     from tailrace.sources.archives.files import FilesSource
 
     if arguments.source:
-        shards = {"": [local_path(path, "an archived oplog") for path in arguments.source]}
+        shards = {"": [archive_place(path, "an archived oplog") for path in arguments.source]}
     else:
-        shards = paths_by_name("--shard", arguments.shard, "NAME=PATH")
+        shards = paths_by_name("--shard", arguments.shard, "NAME=PATH", archive_place)
     images: dict[str | None, list[str]] = {}
     for text in arguments.pre_images:
-        shard, path = shard_and_path(text, shards)
+        shard, path = shard_and_path(text, shards, archive_place)
         images.setdefault(shard, []).append(path)
     return FilesSource(shards, images)
 

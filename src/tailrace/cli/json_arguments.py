@@ -1,7 +1,7 @@
 """Parse arguments that are text, Extended JSON, or of the form NAME=VALUE."""
 
-from collections.abc import Collection, Iterable
-from typing import Any
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, TypeAlias
 
 from tailrace.bson import documents, extjson
 from tailrace.bson import raw as rawbson
@@ -58,7 +58,13 @@ def named_argument(option: str, text: str, what: str) -> tuple[str, str]:
     return name, value
 
 
-def paths_by_name(option: str, texts: Iterable[str], what: str) -> dict[str, list[str]]:
+Place: TypeAlias = Callable[[str, str], str]
+"""Returns the place that a path names; `UsageError`, which calls it by the second argument, if it may not."""
+
+
+def paths_by_name(
+    option: str, texts: Iterable[str], what: str, place: Place = local_path
+) -> dict[str, list[str]]:
     """Group arguments of the form NAME=PATH by name.
 
     >>> paths_by_name("--shard", ["a=1.bson", "b=2.bson", "a=3.bson"], "NAME=PATH")
@@ -67,11 +73,11 @@ def paths_by_name(option: str, texts: Iterable[str], what: str) -> dict[str, lis
     paths: dict[str, list[str]] = {}
     for text in texts:
         name, path = named_argument(option, text, what)
-        paths.setdefault(name, []).append(local_path(path, f"the path of {option}"))
+        paths.setdefault(name, []).append(place(path, f"the path of {option}"))
     return paths
 
 
-def shard_and_path(text: str, shards: Collection[str]) -> tuple[str | None, str]:
+def shard_and_path(text: str, shards: Collection[str], place: Place = local_path) -> tuple[str | None, str]:
     """Split [SHARD=]PATH; the shard is None if none of ``shards`` is named.
 
     >>> shard_and_path("a=images.bson", ["a", "b"]), shard_and_path("x=y.bson", ["a", "b"])
@@ -79,7 +85,7 @@ def shard_and_path(text: str, shards: Collection[str]) -> tuple[str | None, str]
     """
     shard, equals, path = text.partition("=")
     found = (shard, path) if equals and shard in shards else (None, text)
-    return found[0], local_path(found[1], "a dump")
+    return found[0], place(found[1], "a dump")
 
 
 def _not_a_document(option: str) -> UsageError:

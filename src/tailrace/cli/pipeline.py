@@ -58,7 +58,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR|URL",
         help="the folder of the Delta table, or its URL in an object store; created if missing",
     )
-    add("--master", metavar="M", help="Spark's master; default: all cores of this machine")
+    add(
+        "--master",
+        metavar="M",
+        help="Spark's master, or sc://HOST[:PORT] for a server of Spark Connect; default: all cores of this "
+        "machine",
+    )
     add(
         "--trigger",
         type=trigger,

@@ -68,13 +68,15 @@ class HistoryTable:
         identity: str,
         begins: int,
         release: StreamRelease = CURRENT_RELEASE,
+        options: Mapping[str, str] | None = None,
     ) -> "HistoryTable":
         """A new history of the deployment ``identity``, of everything after the cluster time ``begins``.
 
         ``release`` is that of the deployment. Streams of the history imitate it if a reader names no other.
+        ``options`` are those of `open`.
         """
-        store = open_store(path)
-        options = store.delta_options
+        store = open_store(path, options)
+        needed = store.delta_options
         store.prepare()
         names_and_versions = position_transactions(THROUGH, begins) + position_transactions(BEGINS, begins)
         start = [Transaction(name, version) for name, version in names_and_versions]
@@ -89,7 +91,7 @@ class HistoryTable:
                     FORMAT_KEY: str(FORMAT),
                     **release_entries(release),
                 },
-                storage_options=None if options is None else dict(options),
+                storage_options=None if needed is None else dict(needed),
                 commit_properties=CommitProperties(app_transactions=start),
                 raise_if_key_not_exists=False,
             )

@@ -28,6 +28,15 @@ _REMEDY: Final = (
 )
 
 
+def is_remote(master: str | None) -> bool:
+    """Whether Spark runs in a server of Spark Connect, so that no Java is needed here.
+
+    >>> is_remote("sc://host:15002"), is_remote("local[2]")
+    (True, False)
+    """
+    return master is not None and master.startswith("sc://")
+
+
 def find_java(installed: Sequence[Path] = _INSTALLED) -> Path | None:
     """Return the home of a Java that Spark can use: JAVA_HOME, on the path, or in the usual folders."""
     for home in _homes(installed):

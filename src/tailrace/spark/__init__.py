@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from tailrace.spark.dataframes import change_stream
 
-_SECRET_OPTIONS = "(?i)uri|connection[.]?string"
+_SECRET_OPTIONS = "(?i)uri|connection[.]?string|^plan$"
 
 __all__ = ["change_stream", "register"]
 
@@ -27,15 +27,28 @@ def __getattr__(name: str) -> object:
 
 
 def register(spark: "SparkSession") -> None:
-    """Register the formats `tailrace.oplog` and `tailrace` in a session."""
+    """Register the formats `tailrace`, `tailrace.oplog` and `tailrace.pipeline` in a session."""
     from tailrace.spark.change_stream_source import ChangeStreamSource
+    from tailrace.spark.history_source import BatchSource
     from tailrace.spark.oplog_source import OplogDataSource
 
+    spark.dataSource.register(BatchSource)
     spark.dataSource.register(OplogDataSource)
     spark.dataSource.register(ChangeStreamSource)
     # Without it Spark refuses a source that evaluates filters itself.
-    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    _set(spark, "spark.sql.python.filterPushdown.enabled", "true")
     # Plans show the options of a source; a connection string may contain a password.
     hidden = spark.conf.get("spark.sql.redaction.options.regex") or ""
     if _SECRET_OPTIONS not in hidden:
-        spark.conf.set("spark.sql.redaction.options.regex", f"{hidden}|{_SECRET_OPTIONS}".strip("|"))
+        _set(spark, "spark.sql.redaction.options.regex", f"{hidden}|{_SECRET_OPTIONS}".strip("|"))
+
+
+def _set(spark: "SparkSession", name: str, value: str) -> None:
+    from pyspark.errors import PySparkException
+
+    try:
+        spark.conf.set(name, value)
+    except PySparkException as error:
+        # Declarative pipelines take settings from their specification only.
+        if "SESSION_MUTATION" not in str(error.getCondition()):
+            raise

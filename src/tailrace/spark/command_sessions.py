@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tailrace.errors import PipelineError, TailraceError, UsageError
+from tailrace.spark.connections import Py4JError
 from tailrace.spark.session import LIGHT_JAVA, build_session, is_submitted
 
 _LOCAL_MASTER: Final = "local[*,4]"

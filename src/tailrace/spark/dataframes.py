@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from tailrace.bson import documents, extjson
-from tailrace.errors import CommandError
+from tailrace.errors import CommandError, UsageError
 from tailrace.events.scope import Scope, ScopeKind
 from tailrace.pipeline.failure import reported_error
 from tailrace.pipeline.options.event_options import read_options
@@ -23,6 +23,7 @@ from tailrace.pipeline.store_file import private_store_file
 from tailrace.sources.deployments.connection_string import ConnectionString, is_uri, secret_file
 from tailrace.spark import register
 from tailrace.spark.change_stream_source import FORMAT
+from tailrace.spark.connections import is_connect
 
 Source: TypeAlias = (
     str | os.PathLike[str] | Mapping[str, str | os.PathLike[str] | Sequence[str | os.PathLike[str]]]
@@ -50,6 +51,8 @@ def change_stream(
     Errors in options and pipeline are raised here, as `CommandError` with MongoDB's code or as `UsageError`.
     """
     values = option_values(source, scope, options or {}, pipeline)
+    if is_connect(spark):
+        _keep_here(values)
     values |= {name: _option(value) for name, value in rows.items()}
     if server_version is not None:
         values["serverVersion"] = server_version
@@ -62,6 +65,16 @@ def change_stream(
         reader = reader.schema(schema)
     frame: DataFrame = reader.load()
     return frame
+
+
+def _keep_here(values: dict[str, str]) -> None:
+    """Do not send the names of private files of this machine to a server, which does not have them."""
+    values.pop(STORE_FILE, None)
+    if values.pop(PASSWORD_FILE, None) is not None:
+        raise UsageError(
+            "on Spark Connect a connection string has no password; name a file of the server that has it, as "
+            "passwordFile"
+        )
 
 
 def option_values(

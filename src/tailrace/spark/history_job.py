@@ -1,5 +1,7 @@
 """The pipeline as a job: one streaming query, whose batches the driver commits to the history.
 
+On Spark Connect the driver is a server, and Spark calls the sink of `history_sink.py` there.
+
 Exactly once follows from three facts. The same interval of the same oplogs gives the same rows, in files of
 the same names. The table takes an interval only if it begins where the table ends, in one commit together
 with the new end. And the table, not Spark's checkpoint, decides where a query begins. So a batch that was
@@ -11,28 +13,34 @@ import pickle
 import threading
 from typing import Final
 
-from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from tailrace.errors import PipelineError, TailraceError
-from tailrace.lake.commit import commit
 from tailrace.log_lines import fields
 from tailrace.pipeline.failure import Failure, failure_of
-from tailrace.pipeline.history.batches import BatchPlan, BuiltPiece, in_order
+from tailrace.pipeline.history.batches import BatchPlan, BuiltPiece
 from tailrace.pipeline.history.checkpoint import open_table, settle
+from tailrace.pipeline.history.committing import commit_pieces
 from tailrace.pipeline.history.progress import Progress
-from tailrace.pipeline.history.settings import PipelineSettings
+from tailrace.pipeline.history.settings import PipelineSettings, checkpoint_name
 from tailrace.pipeline.history.timeline import check_timeline
 from tailrace.pipeline.history.upkeep import Upkeep
+from tailrace.pipeline.options.history_options import HISTORY
 from tailrace.pipeline.store_file import private_store_file
 from tailrace.sources.source import OplogSource
+from tailrace.spark.connections import Py4JError, Py4JJavaError, cores_of, is_connect
 from tailrace.spark.history_source import FORMAT, BatchSource
 from tailrace.spark.merging import SparkMerge, merging_tasks
+from tailrace.spark.remote_progress import RemoteProgress
 
 _LOG: Final = logging.getLogger("tailrace.pipeline")
 _POLL_SECONDS: Final = 0.1
+_REMOTE_SECONDS: Final = 0.5
+_CHECKPOINTS: Final = "spark.sql.streaming.checkpointLocation"
+"""A folder for the checkpoints of all queries of a server of Spark Connect"""
 _FIRST_PAUSE: Final = 0.2
 _LONGEST_PAUSE: Final = 5.0
 _MOST_ATTEMPTS: Final = 10
@@ -56,14 +64,15 @@ class HistoryJob:
         A query that ends by a failure that may pass, such as a source that does not answer, is started again.
         """
         ending = ending or threading.Event()
-        upkeep = self._upkeep(spark)
+        cores = cores_of(spark)
+        upkeep = self._upkeep(spark, cores)
         pause = _FIRST_PAUSE
         attempts = 0
         upkeep.start()
         try:
             while not ending.is_set():
                 batches = self.progress.batches
-                failure = self._run_query(spark, ending)
+                failure = self._run_query(spark, cores, ending)
                 if failure is None:
                     break
                 if self.progress.batches > batches:
@@ -81,28 +90,34 @@ class HistoryJob:
         self.progress.log_summary()
         return self.progress
 
-    def _upkeep(self, spark: SparkSession) -> Upkeep:
-        tasks = merging_tasks(spark.sparkContext.defaultParallelism)
+    def _upkeep(self, spark: SparkSession, cores: int) -> Upkeep:
+        tasks = merging_tasks(cores)
         if not tasks:
             return Upkeep(self._settings)
         return Upkeep(self._settings, SparkMerge(spark, tasks), most_cold=tasks)
 
-    def _run_query(self, spark: SparkSession, ending: threading.Event) -> Failure | None:
+    def _run_query(self, spark: SparkSession, cores: int, ending: threading.Event) -> Failure | None:
         """Run one query to its end; None if it was to end."""
         self._failure_in_commit = None
         try:
-            query = self.start(spark)
+            query = self.start(spark, cores)
         except (PySparkException, Py4JJavaError, TailraceError) as error:
             # PySpark does not convert Java's exception if a worker dies while the query is being built.
             return failure_of(error)
+        watch = RemoteProgress(query, self.table, self.progress) if is_connect(spark) else None
         try:
-            while query.isActive and not ending.wait(_POLL_SECONDS):
-                pass
+            while query.isActive and not ending.wait(_POLL_SECONDS if watch is None else _REMOTE_SECONDS):
+                if watch is not None:
+                    watch.look()
             if query.isActive:
                 query.stop()
             end = query.exception()
+            if watch is not None:
+                watch.look()
         except (Py4JError, OSError):
             raise PipelineError("the Java process of Spark has ended; start the pipeline again") from None
+        except PySparkException as error:
+            return failure_of(error)
         if end is None or ending.is_set():
             return None
         return self._reason(end)
@@ -112,51 +127,46 @@ class HistoryJob:
         failure = self._failure_in_commit
         return failure_of(end) if failure is None else failure
 
-    def start(self, spark: SparkSession) -> StreamingQuery:
+    def start(self, spark: SparkSession, cores: int) -> StreamingQuery:
         """Start the query where the table ends."""
         spark.dataSource.register(BatchSource)
         self.table.refresh()
         held = self.table.through
-        if not settle(self._settings.checkpoint, held):
-            _LOG.warning("The checkpoint was damaged and is created again", extra=fields(through=held))
-        plan = BatchPlan(
-            self._source,
-            self._settings,
-            held,
-            spark.sparkContext.defaultParallelism,
-            private_store_file(self._settings.history),
-        )
+        # On Spark Connect these files would have to be on the server's disk, and so is its checkpoint.
+        store_file = None if is_connect(spark) else private_store_file(self._settings.history)
+        plan = BatchPlan(self._source, self._settings, held, cores, store_file)
+        rows = spark.readStream.format(FORMAT).options(**plan.to_option()).load()
+        writer = rows.writeStream.queryName(f"tailrace history {self._settings.history}")
+        if is_connect(spark):
+            writer = self._remote(spark, writer)
+        else:
+            if not settle(self._settings.checkpoint, held):
+                _LOG.warning("The checkpoint was damaged and is created again", extra=fields(through=held))
+            location = str(self._settings.checkpoint)
+            writer = writer.option("checkpointLocation", location).foreachBatch(self._commit)
         interval = self._settings.interval
-        writer = (
-            spark.readStream.format(FORMAT)
-            .options(**plan.to_option())
-            .load()
-            .writeStream.queryName(f"tailrace history {self._settings.history}")
-            .option("checkpointLocation", str(self._settings.checkpoint))
-            .foreachBatch(self._commit)
-        )
         if interval is None:
             writer = writer.trigger(availableNow=True)
         else:
             writer = writer.trigger(processingTime=f"{round(interval * 1000)} milliseconds")
         return writer.start()
 
+    def _remote(self, spark: SparkSession, writer: DataStreamWriter) -> DataStreamWriter:
+        """The server commits, by the sink; a checkpoint that does not fit is noticed there."""
+        history = str(self._settings.history)
+        folder = spark.conf.get(_CHECKPOINTS, None)
+        own = str(self._settings.checkpoint)
+        location = own if folder is None else f"{folder}/{checkpoint_name(history)}"
+        return writer.format(FORMAT).option(HISTORY, history).option("checkpointLocation", location)
+
     def _commit(self, frame: DataFrame, _number: int) -> None:
         """Run the tasks of a batch, then make their files part of the table."""
         try:
             check_timeline(self._source, self.table)
             built: list[BuiltPiece] = [pickle.loads(row.built) for row in frame.collect()]
-            if not built:  # the table held the batch already
-                return
-            ordered = in_order(built)
-            files = [file for done in ordered for file in done.files]
-            newest = {shard: mark for done in ordered for shard, mark in done.newest.items()}
-            piece = built[0].piece
-            after, through = piece.batch.after, piece.batch.through
-            if commit(
-                self.table, files, after=after, through=through, newest=newest, shards=piece.membership
-            ):
-                rows = sum(file.rows for file in files)
+            rows = commit_pieces(self.table, built)
+            if rows is not None:
+                piece = built[0].piece
                 self.progress.committed(rows, through=piece.batch.through, promised=piece.promised)
         except Exception as error:
             self._failure_in_commit = failure_of(error)

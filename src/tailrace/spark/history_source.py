@@ -7,18 +7,27 @@ rows, and Spark still logs the plan, retries tasks and distributes them over a c
 
 import pickle
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any, Final
 
-from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    InputPartition,
+)
 from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from tailrace.errors import UsageError
 from tailrace.lake.storage.store_options import store_options
 from tailrace.pipeline.history.batches import BatchPlan, BatchPlanner, BuiltPiece, Piece
+from tailrace.pipeline.options.history_options import read_plan, read_sink
 from tailrace.pipeline.same_version import SameVersion
 
 FORMAT: Final = "tailrace.pipeline"
-_SCHEMA: Final = "built binary"
+_COLUMNS: Final = {"history": "string", "rows": "bigint", "built": "binary"}
+_SCHEMA: Final = ", ".join(f"{name} {kind}" for name, kind in _COLUMNS.items())
 
 
 class PiecePartition(InputPartition):
@@ -28,17 +37,33 @@ class PiecePartition(InputPartition):
 
 
 class BatchSource(DataSource):
-    """`tailrace.pipeline`: private to the pipeline; a row is a pickled `BuiltPiece`."""
+    """`tailrace.pipeline`: a row for each task that has built files, and the sink that commits them.
+
+    The jobs of this package send their plan as one option; other queries have the options of
+    `history_options.py`.
+    """
 
     @classmethod
     def name(cls) -> str:
         return FORMAT
 
     def schema(self) -> str:
+        if BatchPlan.from_options(self.options) is None:
+            read_plan(self.options).source.close()  # wrong options are refused here
         return _SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's
-        return BatchReader(BatchPlan.from_options(self.options))
+        plan = BatchPlan.from_options(self.options)
+        return BatchReader(read_plan(self.options) if plan is None else plan)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802
+        from tailrace.spark.history_sink import BatchWriter
+
+        if schema.fieldNames() != list(_COLUMNS):
+            raise UsageError(
+                f'writeStream.format("{FORMAT}") takes the rows of readStream.format("{FORMAT}") as they are'
+            )
+        return BatchWriter(*read_sink(self.options))
 
 
 class BatchReader(SameVersion, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -46,9 +71,17 @@ class BatchReader(SameVersion, DataSourceStreamReader, SupportsTriggerAvailableN
 
     def __init__(self, plan: BatchPlan) -> None:
         self._plan = plan
-        self._planner = BatchPlanner(plan)
         # Passed to the executors with the tasks; options of the query would be shown in plans.
         self._store_options = store_options(plan.store_file)
+
+    @cached_property
+    def _planner(self) -> BatchPlanner:
+        """Only the process that plans a query has one."""
+        if self._plan.held is not None:
+            return BatchPlanner(self._plan)
+        from tailrace.pipeline.history.unattended import UnattendedPlanner
+
+        return UnattendedPlanner(self._plan, self._store_options)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         return self._planner.first_offset()
@@ -66,7 +99,7 @@ class BatchReader(SameVersion, DataSourceStreamReader, SupportsTriggerAvailableN
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         return [PiecePartition(piece) for piece in self._planner.pieces(start, end)]
 
-    def read(self, partition: InputPartition) -> Iterator[tuple[bytes]]:
+    def read(self, partition: InputPartition) -> Iterator[tuple[str, int, bytes]]:
         # Imported here: a query starts a process that only plans.
         from tailrace.lake.storage.log_store import open_store
         from tailrace.pipeline.history.build import build
@@ -75,4 +108,10 @@ class BatchReader(SameVersion, DataSourceStreamReader, SupportsTriggerAvailableN
         piece = partition.piece
         source = self._plan.source.having(piece.shards)
         built = build(source, piece.interval, open_store(self._plan.settings.history, self._store_options))
-        yield (pickle.dumps(BuiltPiece(piece, built.files, built.newest)),)
+        rows = sum(file.rows for file in built.files)
+        done = pickle.dumps(BuiltPiece(piece, built.files, built.newest))
+        yield str(self._plan.settings.history), rows, done
+
+    def stop(self) -> None:
+        if "_planner" in self.__dict__:
+            self._planner.close()

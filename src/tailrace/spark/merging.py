@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import pyarrow as pa
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -18,6 +17,7 @@ from tailrace.lake.data_file import AddedFile
 from tailrace.lake.storage.log_store import LogStore, open_store
 from tailrace.pipeline.failure import failure_of
 from tailrace.pipeline.same_version import SameVersion
+from tailrace.spark.connections import Py4JError
 
 _CORES_FOR_ONE: Final = 4
 """Batches must not wait for merges, which take up to a minute: most cores are left for them"""

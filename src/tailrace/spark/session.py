@@ -12,7 +12,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from tailrace.pipeline.java import use_java
+from tailrace.pipeline.java import is_remote, use_java
 from tailrace.spark import register
 
 _FILE_MANAGER: Final = (
@@ -54,9 +54,11 @@ def build_session(
 ) -> SparkSession:
     """Return a session with Tailrace's data sources; ``conf`` overrides any setting.
 
-    The default ``master`` is that of `spark-submit`, else all cores of this machine. Raises `UsageError` if
-    there is no Java.
+    The default ``master`` is that of `spark-submit`, else all cores of this machine; ``sc://HOST`` is a
+    server of Spark Connect. Raises `UsageError` if there is no Java.
     """
+    if master is not None and is_remote(master):
+        return _remote_session(master, app, conf or {})
     use_java()
     # Executors on this machine run the Python that has Tailrace; for remote ones PYSPARK_PYTHON is set.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -70,6 +72,16 @@ def build_session(
         settings |= LOCAL_SETTINGS
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     for name, value in (settings | dict(conf or {})).items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    register(spark)
+    return spark
+
+
+def _remote_session(address: str, app: str, conf: Mapping[str, str]) -> SparkSession:
+    """A session of Spark Connect; its server has settings of its own, and its executors a Python."""
+    builder = SparkSession.builder.appName(app).remote(address)
+    for name, value in conf.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     register(spark)

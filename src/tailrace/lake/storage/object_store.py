@@ -26,8 +26,7 @@ try:
     from obstore.store import from_url
 except ImportError:
     raise UsageError(
-        "a history in an object store needs the package obstore; install it with "
-        "pip install 'tailrace[objects]'"
+        "an object store needs the package obstore; install it with pip install 'tailrace[objects]'"
     ) from None
 
 if TYPE_CHECKING:
@@ -129,6 +128,11 @@ class ObjectStore(LogStore):
                 return memoryview(self._client.get_range(name, start=start, end=end))
 
         return pa.PythonFile(RangeFile(fetch, size), mode="r")
+
+    def read_range(self, name: str, start: int, end: int) -> bytes:
+        """A part of a file that may be large."""
+        with self._reported():
+            return bytes(self._client.get_range(name, start=start, end=end))
 
     def head(self, name: str) -> StoredFile | None:
         with self._reported():

@@ -34,8 +34,9 @@ class BatchPlan:
 
     source: OplogSource
     settings: PipelineSettings
-    held: int
-    """The cluster time through which the table held everything when the query began."""
+    held: int | None
+    """The cluster time through which the table held everything when the query began; None if the planner
+    opens the table."""
     cores: int
     """Those of all executors together."""
     store_file: str | None = None
@@ -46,7 +47,10 @@ class BatchPlan:
         return {_PLAN: base64.b64encode(pickle.dumps(self)).decode()}
 
     @staticmethod
-    def from_options(options: Mapping[str, str]) -> "BatchPlan":
+    def from_options(options: Mapping[str, str]) -> "BatchPlan | None":
+        """The plan that `to_option` has put there; None if there is none."""
+        if _PLAN not in options:
+            return None
         plan = pickle.loads(base64.b64decode(options[_PLAN]))
         assert isinstance(plan, BatchPlan)
         return plan
@@ -80,6 +84,8 @@ class BatchPlanner:
     """Plans batches of one query, on the driver. Offsets are those of `offset.py`."""
 
     def __init__(self, plan: BatchPlan) -> None:
+        assert plan.held is not None
+        self._held = plan.held
         self._plan = plan
         self._planner = Planner(plan.source)
         self._promised = 0
@@ -89,7 +95,7 @@ class BatchPlanner:
 
     def first_offset(self) -> dict[str, Any]:
         """Return the offset at which a query without a checkpoint begins: the end of the table."""
-        return to_offset(self._plan.held, self._plan.source.membership())
+        return to_offset(self._held, self._plan.source.membership())
 
     def fix_end(self) -> None:
         """Let the query end with what the source has now."""
@@ -97,7 +103,7 @@ class BatchPlanner:
 
     def next_offset(self, start: Mapping[str, Any]) -> dict[str, Any]:
         """Return the end of the next batch: what every shard has promised, or less to keep to the limits."""
-        after = max(from_offset(start), self._plan.held)
+        after = max(from_offset(start), self._held)
         source = self._plan.source
         source.remember(shards_of(start))
         promised = self._newest(after)
@@ -112,7 +118,7 @@ class BatchPlanner:
 
     def pieces(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> list[Piece]:
         """Cut a batch: one piece if it is small, else several of about equal work."""
-        batch = Interval(max(from_offset(start), self._plan.held), from_offset(end))
+        batch = Interval(max(from_offset(start), self._held), from_offset(end))
         if batch.through <= batch.after:
             return []
         promised = max(self._promised, batch.through)
@@ -123,6 +129,9 @@ class BatchPlanner:
             for after, through in pairwise(marks)
             if after < through
         ]
+
+    def close(self) -> None:
+        """The query has ended."""
 
     def _newest(self, after: int) -> int:
         """What the source promises; waits a moment while that is nothing new."""

@@ -23,10 +23,15 @@ from tailrace.places import is_object_store
 from tailrace.sources.source import OplogSource
 
 
-def open_table(source: OplogSource, settings: PipelineSettings) -> HistoryTable:
-    """Open the history of a source, or create it; `UsageError` if it cannot be continued from this source."""
+def open_table(
+    source: OplogSource, settings: PipelineSettings, options: Mapping[str, str] | None = None
+) -> HistoryTable:
+    """Open the history of a source, or create it; `UsageError` if it cannot be continued from this source.
+
+    ``options`` are those of the object store that it is in, by default what this process has.
+    """
     path = settings.history
-    table = HistoryTable.open(path) if HistoryTable.exists(path) else None
+    table = HistoryTable.open(path, options) if HistoryTable.exists(path, options) else None
     # Older releases stored the shards in the checkpoint only.
     source.remember((table and table.shards) or _newest_shards(settings.checkpoint))
     identity, oldest = source.identity(), source.oldest()
@@ -34,7 +39,9 @@ def open_table(source: OplogSource, settings: PipelineSettings) -> HistoryTable:
         if is_object_store(path):
             shutil.rmtree(settings.checkpoint, ignore_errors=True)  # of a history that was deleted there
         release = settings.release or source.release() or CURRENT_RELEASE
-        return HistoryTable.create(path, identity=identity, begins=source.beginning(), release=release)
+        return HistoryTable.create(
+            path, identity=identity, begins=source.beginning(), release=release, options=options
+        )
     if settings.release is not None and settings.release.number != table.release.number:
         raise UsageError(
             f"the history {path} was created as one of release {table.release.version}, not of "

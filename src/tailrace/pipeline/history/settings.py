@@ -69,5 +69,10 @@ class PipelineSettings:
         """
         if is_object_store(self.history):
             cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-            return cache / "tailrace" / "checkpoints" / sha256(str(self.history).encode()).hexdigest()[:32]
+            return cache / "tailrace" / "checkpoints" / checkpoint_name(self.history)
         return Path(local_path(self.history)) / CHECKPOINT_FOLDER
+
+
+def checkpoint_name(history: str | Path) -> str:
+    """The name of the folder with a history's checkpoint, among those of others."""
+    return sha256(str(history).encode()).hexdigest()[:32]

@@ -3,6 +3,7 @@
 import logging
 import threading
 import time
+from collections.abc import Mapping
 from typing import Final
 
 from tailrace.errors import TailraceError
@@ -23,10 +24,21 @@ class Upkeep:
     """A thread that tidies the table once a minute. Errors are logged, and the next round tries again."""
 
     def __init__(
-        self, settings: PipelineSettings, merge: Merge = merge_one_by_one, most_cold: int = 1
+        self,
+        settings: PipelineSettings,
+        merge: Merge = merge_one_by_one,
+        most_cold: int = 1,
+        *,
+        options: Mapping[str, str] | None = None,
+        first_pause: float = _PAUSE_SECONDS,
     ) -> None:
-        """``merge`` merges files, at most ``most_cold`` groups of those with old rows at a time."""
+        """``merge`` merges files, at most ``most_cold`` groups of those with old rows at a time.
+
+        ``options`` are those of the table's object store, by default what this process has.
+        """
         self._settings = settings
+        self._options = options
+        self._pause = first_pause
         self._merge = merge
         self._most_cold = most_cold
         self._table: HistoryTable | None = None
@@ -48,12 +60,13 @@ class Upkeep:
         self._try_to_tidy()
 
     def _run(self) -> None:
-        while not self._ending.wait(_PAUSE_SECONDS):
+        while not self._ending.wait(self._pause):
+            self._pause = _PAUSE_SECONDS
             self._try_to_tidy()
 
     def _try_to_tidy(self) -> None:
         try:
-            self._table = self._table or HistoryTable.open(self._settings.history)
+            self._table = self._table or HistoryTable.open(self._settings.history, self._options)
             self._tidy(self._table)
         except (TailraceError, OSError) as error:
             _LOG.warning("The history could not be tidied", extra=fields(reason=str(error)))

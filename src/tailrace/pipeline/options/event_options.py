@@ -25,6 +25,7 @@ from tailrace.pipeline.rows.schema import Documents, FaultMode, Output, RowLayou
 from tailrace.pipeline.streams.open_source import SourceOptions
 from tailrace.pipeline.streams.stream_spec import StreamSpec
 from tailrace.places import history_place, is_object_store, local_path
+from tailrace.sources.archives.documents import is_archive_name
 from tailrace.sources.deployments.connection_string import is_uri
 
 _PREFIXES: Final = ("spark.mongodb.read.", "spark.mongodb.", "read.")
@@ -164,6 +165,8 @@ def _source(values: OptionValues) -> SourceOptions:
     oplogs: dict[str, tuple[str, ...]] | None = None
     if name == "path" and is_uri(text):
         uri = values.uri(text)
+    elif name == "path" and is_object_store(text) and is_archive_name(text):
+        oplogs = {"": (text,)}
     elif name == "path" and is_object_store(text):
         history = history_place(text)
     elif name == "path":

@@ -7,19 +7,20 @@ from typing import Final
 from tailrace.errors import UsageError
 from tailrace.events.cluster_time import before_timestamp, through_timestamp
 from tailrace.events.position import EARLIEST, LATEST, Position
-from tailrace.pipeline.options.option_values import PASSWORD_FILE, OptionValues
+from tailrace.lake.storage.store_options import store_options
+from tailrace.pipeline.options.option_values import PASSWORD_FILE, STORE_FILE, OptionValues
 from tailrace.sources.archives.files import FilesSource
 from tailrace.sources.deployments.connection_string import is_uri
 from tailrace.sources.deployments.deployment import DeploymentSource
 from tailrace.sources.planning import UNLIMITED
 from tailrace.sources.source import OplogSource
 
-_SOURCES: Final = ("uri", "path", "oplog", "oplogs")
+SOURCES: Final = ("uri", "path", "oplog", "oplogs")
 _NAMES: Final = {
     name.lower(): name
     for name in (
-        *_SOURCES, PASSWORD_FILE, "startingOffsets", "startingTimestamp", "endingOffsets", "endingTimestamp",
-        "failOnDataLoss", "maxEntriesPerTrigger", "maxBytesPerTrigger", "partitions",
+        *SOURCES, PASSWORD_FILE, STORE_FILE, "startingOffsets", "startingTimestamp", "endingOffsets",
+        "endingTimestamp", "failOnDataLoss", "maxEntriesPerTrigger", "maxBytesPerTrigger", "partitions",
     )
 }  # fmt: skip
 _ONLY_BATCH: Final = ("endingOffsets", "endingTimestamp")
@@ -38,11 +39,14 @@ class OplogOptions:
     max_entries: int
     max_bytes: int
     partitions: int | None
+    store_file: str | None = None
+    """A file with the options of the object store that the files are in."""
 
     def open(self) -> OplogSource:
         if self.uri is not None:
             return DeploymentSource(self.uri)
-        return FilesSource(self.oplogs or {})
+        store = None if self.store_file is None else store_options(self.store_file)
+        return FilesSource(self.oplogs or {}, store=store)
 
     def start(self, source: OplogSource, default: str) -> Position:
         """Return where a query begins."""
@@ -86,7 +90,7 @@ def read_oplog_options(given: Mapping[str, str], *, streaming: bool = False) -> 
     for name in _ONLY_BATCH:
         if streaming and name in values:
             raise UsageError(f"{name} is for batch queries; a streaming query ends when it is stopped")
-    uri, oplogs = _source(values)
+    uri, oplogs = named_source(values)
     return OplogOptions(
         uri,
         oplogs,
@@ -96,12 +100,14 @@ def read_oplog_options(given: Mapping[str, str], *, streaming: bool = False) -> 
         values.positive("maxEntriesPerTrigger") or UNLIMITED,
         values.positive("maxBytesPerTrigger") or UNLIMITED,
         values.positive("partitions"),
+        values.text(STORE_FILE),
     )
 
 
-def _source(values: OptionValues) -> tuple[str | None, dict[str, tuple[str, ...]] | None]:
+def named_source(values: OptionValues) -> tuple[str | None, dict[str, tuple[str, ...]] | None]:
+    """The connection string or the archived files by shard that the options name."""
     name = values.one_of(
-        _SOURCES, "name one source: uri for a deployment; path, oplog or oplogs for archived files"
+        SOURCES, "name one source: uri for a deployment; path, oplog or oplogs for archived files"
     )
     text = values.text(name) or ""
     if name == "uri" or (name == "path" and is_uri(text)):

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 
 from tailrace.bson import documents, extjson
 from tailrace.errors import CommandError, UsageError
-from tailrace.places import local_path
+from tailrace.places import archive_place
 from tailrace.sources.deployments.connection_string import ConnectionString
 
 E = TypeVar("E", bound=Enum)
@@ -125,4 +125,4 @@ def _paths(name: str, value: Any) -> tuple[str, ...]:
     paths = [value] if isinstance(value, str) else value
     if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
         raise UsageError(f"the option {name} must be a path or a JSON array of paths, not {value!r}")
-    return tuple(local_path(path, f"the option {name}") for path in paths)
+    return tuple(archive_place(path, f"the option {name}") for path in paths)

@@ -38,10 +38,12 @@ def open_source(options: SourceOptions) -> EventSource:
 
         return OplogEvents(DeploymentSource(options.uri))
     if options.oplogs is not None:
+        from tailrace.lake.storage.store_options import store_options
         from tailrace.pipeline.streams.oplog_events import OplogEvents
         from tailrace.sources.archives.files import FilesSource
 
-        files = FilesSource(options.oplogs, options.pre_images, options.documents)
+        store = None if options.store_file is None else store_options(options.store_file)
+        files = FilesSource(options.oplogs, options.pre_images, options.documents, store)
         return OplogEvents(files, is_archive=True)
     if options.history is not None:
         from tailrace.pipeline.streams.history_events import HistoryEvents

@@ -10,12 +10,14 @@ from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from tailrace.errors import DamagedInputError, UsageError
 from tailrace.sources.archives.documents import read_documents
 from tailrace.sources.archives.entries import EntryOrder, entry_time, widened
+from tailrace.sources.archives.opening import StoredPath
 
+AnyPath = TypeVar("AnyPath", Path, StoredPath)
 _NOT_OPLOGS: Final = (".metadata.json", ".metadata.json.gz")
 _DUMP_HEADERS: Final = frozenset({"prelude.json", "prelude.json.gz"})
 
@@ -71,10 +73,10 @@ def _files(name: str) -> list[Path]:
         raise UsageError(f"there is no file or folder {path}")
     if not path.is_dir():
         return [_readable(path)]
-    files = sorted(file for file in path.iterdir() if file.is_file() and _may_hold_entries(file.name))
+    files = sorted(file for file in path.iterdir() if file.is_file() and may_hold_entries(file.name))
     if not files:
         raise UsageError(f"the folder {path} holds no oplog files")
-    return _in_time_order([_readable(file) for file in files])
+    return in_time_order([_readable(file) for file in files])
 
 
 def _readable(path: Path) -> Path:
@@ -83,16 +85,16 @@ def _readable(path: Path) -> Path:
     return path
 
 
-def _may_hold_entries(name: str) -> bool:
+def may_hold_entries(name: str) -> bool:
     return not (name.startswith(".") or name in _DUMP_HEADERS or name.endswith(_NOT_OPLOGS))
 
 
-def _in_time_order(files: list[Path]) -> list[Path]:
+def in_time_order(files: list[AnyPath]) -> list[AnyPath]:
     """Sort by first entries if every file that is not empty begins with one; else leave the order by name."""
     by_time = []
     for file in files:
         try:
-            with closing(read_documents(str(file))) as batches:
+            with closing(read_documents(os.fspath(file))) as batches:
                 for batch in batches:
                     by_time.append((entry_time(batch.documents[0]), file))
                     break

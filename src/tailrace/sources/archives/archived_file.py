@@ -4,7 +4,6 @@ A plain BSON file is searched by bisection (`file_search.py`). Compressed files 
 read from their beginning.
 """
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import closing
@@ -22,6 +21,7 @@ from tailrace.sources.archives.entries import EntryOrder, entry_time, widened
 from tailrace.sources.archives.entry_spool import EntrySpool
 from tailrace.sources.archives.file_pieces import FilePiece, leading_entries
 from tailrace.sources.archives.file_search import NEAR, Window, boundary, walk, window
+from tailrace.sources.archives.opening import file_size, open_random
 from tailrace.sources.process_cache import Owner, ProcessCache
 from tailrace.sources.source import BATCH_BYTES
 
@@ -90,8 +90,8 @@ def open_archived(path: str) -> ArchivedFile | None:
 def _is_compressed(path: str) -> bool:
     if path.lower().endswith(".gz"):
         return True
-    with open(path, "rb") as file:
-        return known_suffix(path) != ".json" and looks_like_gzip(file.read(64))
+    with open_random(path) as file:
+        return known_suffix(path) != ".json" and looks_like_gzip(file.pread(64, 0))
 
 
 class PlainFile(ArchivedFile):
@@ -99,7 +99,7 @@ class PlainFile(ArchivedFile):
 
     def __init__(self, path: str, first: bytes) -> None:
         super().__init__(path, first)
-        self._size = os.path.getsize(path)
+        self._size = file_size(path)
 
     @property
     def weight(self) -> int:
@@ -139,11 +139,13 @@ class PlainFile(ArchivedFile):
 
     def may_contain(self, text: bytes) -> bool:
         before = b""
-        with open(self.path, "rb", buffering=0) as file:
-            while read := file.read(BATCH_BYTES):
+        position = 0
+        with open_random(self.path) as file:
+            while read := file.pread(BATCH_BYTES, position):
                 if text in read or text in before + read[: len(text)]:
                     return True
                 before = read[-len(text) :]
+                position += len(read)
         return False
 
     def _is_proven(self, position: int) -> bool:
@@ -154,9 +156,9 @@ class PlainFile(ArchivedFile):
     def _pieces(self, position: int, last: int, through: int) -> Iterator[FilePiece]:
         """Return the entries from a position on, up to a cluster time or to damage."""
         size = BATCH_BYTES
-        with open(self.path, "rb", buffering=0) as file:
+        with open_random(self.path) as file:
             while position < self._size:
-                buffer = os.pread(file.fileno(), size, position)
+                buffer = file.pread(size, position)
                 piece = leading_entries(buffer, last, through)
                 if not piece.taken and piece.damage is None and not piece.is_over:
                     if position + len(buffer) >= self._size:
@@ -250,7 +252,7 @@ class WholeFile(ArchivedFile):
 
     def __init__(self, path: str, first: bytes) -> None:
         super().__init__(path, first)
-        self._weight = os.path.getsize(path) * _UNPACKED
+        self._weight = file_size(path) * _UNPACKED
         self._owner = Owner()
 
     @property

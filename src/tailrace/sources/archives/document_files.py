@@ -9,14 +9,14 @@ import gzip
 import json
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from pathlib import Path
 from typing import Final
 
 from tailrace.bson import keystring
 from tailrace.bson import raw as rawbson
 from tailrace.error_codes import ErrorCode
-from tailrace.errors import CommandError
+from tailrace.errors import CommandError, UsageError
 from tailrace.sources.archives.keyed_file import KeyedFile
+from tailrace.sources.archives.opening import StoredPath, open_sequential
 
 _NULL: Final = keystring.encode(rawbson.document(rawbson.element(rawbson.NULL, b"", b""))).data
 
@@ -51,7 +51,7 @@ class DocumentFiles:
 
 class _CollectionFile:
     def __init__(self, path: str) -> None:
-        self._path = Path(path)
+        self._path = path
         self.documents = KeyedFile(path, _id_key)
 
     def find(self, document_key: bytes) -> set[bytes]:
@@ -62,13 +62,15 @@ class _CollectionFile:
     @cached_property
     def uuid(self) -> bytes | None:
         """The collection's UUID, which `mongodump` writes into a second file; None if there is none."""
-        base = self._path.name.removesuffix(".gz").removesuffix(".bson")
-        for metadata in (self._path.with_name(f"{base}.metadata.json{end}") for end in ("", ".gz")):
+        base = self._path.removesuffix(".gz").removesuffix(".bson")
+        for end in ("", ".gz"):
+            metadata = f"{base}.metadata.json{end}"
             try:
-                packed = metadata.read_bytes()
-                text = gzip.decompress(packed) if metadata.suffix == ".gz" else packed
-                return bytes.fromhex(json.loads(text)["uuid"])
-            except (OSError, EOFError, ValueError, KeyError, TypeError):
+                path = self._path.beside(metadata) if isinstance(self._path, StoredPath) else metadata
+                with open_sequential(path) as file:
+                    packed = file.read()
+                return bytes.fromhex(json.loads(gzip.decompress(packed) if end else packed)["uuid"])
+            except (OSError, EOFError, ValueError, KeyError, TypeError, UsageError):
                 continue
         return None
 

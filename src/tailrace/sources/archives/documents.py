@@ -17,6 +17,7 @@ from tailrace.bson import extjson
 from tailrace.bson import raw as rawbson
 from tailrace.errors import CommandError, DamagedInputError
 from tailrace.sources.archives.byte_streams import ByteStream, open_stream
+from tailrace.sources.archives.opening import open_sequential
 
 MAX_BATCH: Final = 2000
 """Documents in a batch; its bytes are bounded by the size of a read."""
@@ -43,7 +44,7 @@ class DocumentBatch:
 
 def read_documents(path: str) -> Generator[DocumentBatch, None, None]:
     """Return the documents of one file, which is open until the generator is exhausted or closed."""
-    with open(path, "rb") as file:
+    with open_sequential(path) as file:
         stream = open_stream(file, path)
         start = stream.read()
         is_json = _is_json(path, start)
@@ -60,6 +61,15 @@ def known_suffix(path: str) -> str | None:
     if suffix in _JSON_SUFFIXES:
         return ".json"
     return suffix if suffix == ".bson" else None
+
+
+def is_archive_name(path: str) -> bool:
+    """Whether a name is one that files of documents have.
+
+    >>> is_archive_name("s3://bucket/oplog.bson"), is_archive_name("s3://bucket/history")
+    (True, False)
+    """
+    return known_suffix(path) is not None or path.lower().endswith(".gz")
 
 
 def _is_json(path: str, start: bytes) -> bool:

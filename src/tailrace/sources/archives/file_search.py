@@ -4,7 +4,6 @@ A position is assumed to be the beginning of an entry if several entries with as
 there. So a time is found without reading the file from its beginning.
 """
 
-import os
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import Final
 from tailrace.bson import raw as rawbson
 from tailrace.errors import CommandError
 from tailrace.sources.archives.entries import entry_time
+from tailrace.sources.archives.opening import RandomFile, open_random
 
 NEAR: Final = 64 << 10
 """Bytes that are read, or walked, at once."""
@@ -31,8 +31,8 @@ _read_int32 = rawbson.INT32_LE.unpack_from
 class Window:
     """A file that is read in parts; positions near the last read cost nothing."""
 
-    def __init__(self, descriptor: int, size: int) -> None:
-        self._descriptor = descriptor
+    def __init__(self, file: RandomFile, size: int) -> None:
+        self._file = file
         self.size = size
         self._start = 0
         self._buffer = b""
@@ -41,20 +41,20 @@ class Window:
         """Return the bytes between two positions, fewer at the end of the file."""
         if start < self._start or stop > self._start + len(self._buffer):
             self._start = start
-            self._buffer = os.pread(self._descriptor, max(stop - start, NEAR), start)
+            self._buffer = self._file.pread(max(stop - start, NEAR), start)
         return self._buffer[start - self._start : stop - self._start]
 
     def byte(self, position: int) -> bytes:
         """Return one byte, without moving the window."""
         if self._start <= position < self._start + len(self._buffer):
             return self._buffer[position - self._start : position - self._start + 1]
-        return os.pread(self._descriptor, 1, position)
+        return self._file.pread(1, position)
 
 
 @contextmanager
 def window(path: str, size: int) -> Iterator[Window]:
-    with open(path, "rb", buffering=0) as file:
-        yield Window(file.fileno(), size)
+    with open_random(path) as file:
+        yield Window(file, size)
 
 
 def walk(data: Window, position: int) -> Iterator[tuple[int, int, int]]:

@@ -1,7 +1,7 @@
 """Archived oplogs as a source: files and folders as `replay` reads them.
 
-The paths have to lead to the same files on every executor. An archive is assumed to be complete: every shard
-has promised everything up to the last entry of all.
+The paths have to lead to the same files on every executor, or are URLs of an object store. An archive is
+assumed to be complete: every shard has promised everything up to the last entry of all.
 """
 
 import hashlib
@@ -17,6 +17,7 @@ from tailrace.events.promise import Promise
 from tailrace.events.stages.lookups import Lookups
 from tailrace.sources.archives.document_files import DocumentFiles
 from tailrace.sources.archives.entries import entry_time
+from tailrace.sources.archives.opening import StoredPath, archived_path, file_size
 from tailrace.sources.archives.pre_image_files import PreImageFiles
 from tailrace.sources.archives.shard_files import ShardFiles
 from tailrace.sources.batch_boundaries import COMMIT_MARK, Commit
@@ -39,7 +40,8 @@ class FilesSource(OplogSource):
     """The archived oplogs of one or more shards.
 
     ``pre_images`` are dumps of `config.system.preimages` by shard; those under None serve every shard.
-    ``documents`` are dumps of collections by namespace, for streams that show current documents.
+    ``documents`` are dumps of collections by namespace, for streams that show current documents. ``store``
+    are the options of the object stores that files are in, by default those of this process.
     """
 
     def __init__(
@@ -47,12 +49,16 @@ class FilesSource(OplogSource):
         shards: Mapping[str, Sequence[str]],
         pre_images: Mapping[str | None, Sequence[str]] | None = None,
         documents: Mapping[str, Sequence[str]] | None = None,
+        store: Mapping[str, str] | None = None,
     ) -> None:
         if not shards:
             raise UsageError("no oplog was given; name its files, or those of every shard")
-        self._shards = {shard: ShardFiles(paths) for shard, paths in shards.items()}
-        self._pre_images = {shard: _dumps(paths) for shard, paths in (pre_images or {}).items()}
-        self._documents = {ns: _dumps(paths) for ns, paths in (documents or {}).items()}
+        self._shards = {
+            shard: ShardFiles([archived_path(path, store) for path in paths])
+            for shard, paths in shards.items()
+        }
+        self._pre_images = {shard: _dumps(paths, store) for shard, paths in (pre_images or {}).items()}
+        self._documents = {ns: _dumps(paths, store) for ns, paths in (documents or {}).items()}
         self._owner = Owner()
         unknown = sorted(name for name in self._pre_images if name is not None and name not in self._shards)
         if unknown:
@@ -162,8 +168,14 @@ def _sizes(files: ShardFiles, after: int, through: int) -> Iterator[tuple[int, i
             yield entry_time(raw), len(raw)
 
 
-def _dumps(paths: Sequence[str]) -> tuple[str, ...]:
-    for path in paths:
-        if not Path(path).is_file():
-            raise UsageError(f"there is no regular file {path}, and a dump has to be one: it is searched")
-    return tuple(str(Path(path).absolute()) for path in paths)
+def _dumps(paths: Sequence[str], store: Mapping[str, str] | None) -> tuple[str, ...]:
+    return tuple(_dump(archived_path(path, store)) for path in paths)
+
+
+def _dump(path: str) -> str:
+    if isinstance(path, StoredPath):
+        file_size(path)  # refuses one that is not there
+        return path
+    if not Path(path).is_file():
+        raise UsageError(f"there is no regular file {path}, and a dump has to be one: it is searched")
+    return str(Path(path).absolute())

@@ -18,6 +18,7 @@ from typing import IO, Final, TypeAlias
 from tailrace.errors import BsonError, CommandError, DamagedInputError
 from tailrace.sources.archives.byte_streams import looks_like_gzip
 from tailrace.sources.archives.documents import known_suffix, read_documents
+from tailrace.sources.archives.opening import StoredPath
 from tailrace.sources.raw_documents import whole_documents
 
 KeyFunction: TypeAlias = Callable[[bytes], bytes]
@@ -81,7 +82,7 @@ class KeyedFile:
 
 def _is_plain_bson(path: str) -> bool:
     # A file of another name is copied even if it is BSON: simple, and correct.
-    if known_suffix(path) != ".bson" or path.lower().endswith(".gz"):
+    if known_suffix(path) != ".bson" or path.lower().endswith(".gz") or isinstance(path, StoredPath):
         return False
     with open(path, "rb") as file:
         return not looks_like_gzip(file.read(64))

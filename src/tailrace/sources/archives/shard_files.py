@@ -9,14 +9,15 @@ from tailrace.events.cluster_time import BEGINNING, ClusterTime, in_words
 from tailrace.events.oplog_entry import parse_entry
 from tailrace.events.oplog_start import is_first_entry
 from tailrace.events.stages.check_resumability import history_lost
-from tailrace.sources.archives.archive import ArchivedOplog
+from tailrace.sources.archives.archive import ArchivedOplog, in_time_order, may_hold_entries
 from tailrace.sources.archives.archived_file import ArchivedFile, open_archived
 from tailrace.sources.archives.entries import entry_time
+from tailrace.sources.archives.opening import StoredPath, stored_files
 
 
 class ShardFiles:
     def __init__(self, paths: Sequence[str]) -> None:
-        found = [str(file.absolute()) for file in ArchivedOplog(list(paths)).files]
+        found = [file for path in paths for file in _files_at(path)]
         self._files = [file for path in found if (file := _opened(path)) is not None]
 
     @property
@@ -98,7 +99,16 @@ class ShardFiles:
             file.close()
 
 
+def _files_at(path: str) -> Sequence[str]:
+    if not isinstance(path, StoredPath):
+        return [str(file.absolute()) for file in ArchivedOplog([path]).files]
+    files = stored_files(path)
+    if files != [path]:
+        files = in_time_order([file for file in files if may_hold_entries(file.rpartition("/")[2])])
+    return files
+
+
 def _opened(path: str) -> ArchivedFile | None:
-    if not Path(path).is_file():
+    if not isinstance(path, StoredPath) and not Path(path).is_file():
         raise UsageError(f"{path} is no regular file, and Spark has to read it more than once")
     return open_archived(path)
