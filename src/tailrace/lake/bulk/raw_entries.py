@@ -96,6 +96,11 @@ class EntryRuns(Sequence[bytes]):
     def __len__(self) -> int:
         return self._befores[-1]
 
+    @property
+    def size(self) -> int:
+        """How many bytes they have together."""
+        return sum(run.size for run in self.runs)
+
     @overload
     def __getitem__(self, index: int) -> bytes: ...
     @overload
