@@ -64,7 +64,7 @@ def main() -> None:
                 first, _ = plan(source, Planner(source))
                 runs = []
                 for number in range(ROUNDS):
-                    client.shop.more.insert_one({"_id": [count, number]})
+                    client.shop.more.insert_one({"_id": f"{count} {number}"})
                     runs.append(plan(source, Planner(source)))
             print_goal(f"{count} shards", min(seconds for seconds, _ in runs), "1.00", " s")
             print(
