@@ -45,6 +45,8 @@ const SECOND: i64 = 1_000_000;
 const MOST_BYTES: usize = i32::MAX as usize;
 const ROWS_AT_ONCE: usize = 256;
 const BYTES_AT_ONCE: usize = 1 << 16;
+const CACHE_LINE: usize = 64;
+const MOST_TOUCHED: usize = 1 << 10;
 
 /// One column of finished rows. There is a byte for each row in ``valid``, unless all are.
 pub struct Finished<'a> {
@@ -240,6 +242,7 @@ impl<'a> Merge<'a> {
         let mut left = self.len();
         for rows in self.order.chunks(ROWS_AT_ONCE) {
             left -= rows.len();
+            self.touch(rows);
             for &id in rows {
                 match self.scan.rows.get(id as usize) {
                     Some(row) => self.write_row(row, id as usize, columns),
@@ -258,6 +261,22 @@ impl<'a> Merge<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Read a byte of each line of the processor's cache that rows are made of.
+    ///
+    /// Nothing waits for these bytes, so they are fetched from memory many at a time.
+    fn touch(&self, rows: &[u32]) {
+        let mut seen = 0;
+        for row in rows.iter().filter_map(|&id| self.scan.rows.get(id as usize)) {
+            let memory = self.memories[row.memory as usize];
+            for part in [row.key, row.o, row.lsid] {
+                let bytes = part.of(memory);
+                let near = &bytes[..bytes.len().min(MOST_TOUCHED)];
+                seen ^= near.iter().step_by(CACHE_LINE).fold(0, |found, byte| found ^ byte);
+            }
+        }
+        std::hint::black_box(seen);
     }
 
     fn write_row(&self, row: &Row, number: usize, columns: &mut [Column; COLUMNS.len()]) {

@@ -9,6 +9,9 @@ const TAIL: [(usize, &[u8]); 4] =
     [(49, b"\x11ts\0"), (37, b"\x12t\0"), (26, b"\x12v\0"), (15, b"\x09wall\0")];
 const TAIL_SIZE: usize = 49;
 const TIME: usize = 45;
+/// What a retryable write has after these fields.
+const PREVIOUS_LEAD: &[u8] = b"\x03prevOpTime\0\x1c\0\0\0";
+const PREVIOUS_SIZE: usize = 40;
 
 /// Where whole documents end, up to the first that is none; and their cluster times, 0 where none was found.
 pub fn split(memory: &[u8]) -> (Vec<u8>, Vec<u8>) {
@@ -29,8 +32,10 @@ fn end_of(memory: &[u8], start: usize) -> Option<usize> {
 }
 
 fn time_of(memory: &[u8], start: usize, end: usize) -> Option<i64> {
+    let is_retryable = end > PREVIOUS_SIZE && bson::has_at(memory, end - PREVIOUS_SIZE - 1, PREVIOUS_LEAD);
+    let stop = if is_retryable { end - PREVIOUS_SIZE } else { end };
     let has_tail =
-        end - start > TAIL_SIZE && TAIL.iter().all(|&(back, lead)| bson::has_at(memory, end - back, lead));
-    let place = if has_tail { end - TIME } else { Envelope::read(memory, start, end)?.ts? };
+        stop > start + TAIL_SIZE && TAIL.iter().all(|&(back, lead)| bson::has_at(memory, stop - back, lead));
+    let place = if has_tail { stop - TIME } else { Envelope::read(memory, start, end)?.ts? };
     bson::int64(memory, place)
 }

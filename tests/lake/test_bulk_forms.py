@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import bson
@@ -12,6 +13,8 @@ from bson import Binary, DatetimeMS, Int64, ObjectId, Timestamp
 from tailrace.bson import raw as rawbson
 from tailrace.errors import CommandError
 from tailrace.lake.bulk.kernel import VARIABLE
+from tailrace.lake.bulk.raw_entries import RawEntries
+from tailrace.lake.bulk.raw_entries import joined as runs
 from tailrace.lake.bulk.rows import BulkRows
 from tests.lake.bulk_comparison import KERNELS, Entries, general_path, one_by_one
 from tests.support.bulk import BulkMix, generate_bulk
@@ -187,6 +190,24 @@ def test_strange_and_damaged_entries_have_the_same_rows_or_the_same_error(seed: 
             good.append(raw)
     assert len(good) > 30
     assert columns(rows.batch({"": good})) == columns(one_by_one(events_of, {"": good})), seed
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_entries_may_be_in_several_pieces_of_memory(seed: int) -> None:
+    rng = random.Random(seed)
+    entries = [usual_entry(rng, number) for number in range(1, 200)]
+    cuts = [0, *sorted(rng.sample(range(1, len(entries)), 3)), len(entries)]
+    parted = runs([RawEntries.of(entries[start:end]) for start, end in pairwise(cuts)])
+    assert (len(parted), parted[-1], parted[:], parted.size) == (
+        199,
+        entries[-1],
+        entries,
+        sum(map(len, entries)),
+    )
+    events_of = general_path([""], marks_end=True)
+    rows = BulkRows(events_of, marks_end=True)
+    for _ in range(2):  # the second time, everything is known
+        assert columns(rows.batch({"": parted})) == columns(one_by_one(events_of, {"": entries})), seed
 
 
 def test_collections_of_any_number_take_the_fast_path() -> None:

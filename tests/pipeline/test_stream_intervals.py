@@ -19,15 +19,18 @@ from tailrace.events.cluster_time import from_timestamp
 from tailrace.events.interval import Interval as BuiltInterval
 from tailrace.events.layout.token import token_text
 from tailrace.events.stages.lookups import Lookups
+from tailrace.events.stream_release import StreamRelease
 from tailrace.lake.commit import commit
 from tailrace.lake.table import HistoryTable
 from tailrace.pipeline.history.build import build
+from tailrace.pipeline.streams.event_block import EventBlock
 from tailrace.pipeline.streams.event_source import EventSource
 from tailrace.pipeline.streams.history_events import HistoryEvents
+from tailrace.pipeline.streams.history_run import shows_blocks
 from tailrace.pipeline.streams.oplog_events import OplogEvents
 from tailrace.pipeline.streams.planning import StreamPlanner, rows_of
 from tailrace.pipeline.streams.row_condition import ALL_ROWS, RowCondition
-from tailrace.pipeline.streams.stream_spec import StreamSpec
+from tailrace.pipeline.streams.stream_spec import StreamSpec, goes_on_after
 from tailrace.sources.archives.files import FilesSource
 from tailrace.sources.planning import Planner
 from tests.laws.law_seeds import BASE_SEED
@@ -143,6 +146,37 @@ def intervals_show_the_whole(history: History) -> None:
 
 def test_intervals_show_what_the_whole_oplog_shows() -> None:
     check_histories(SEEDS, intervals_show_the_whole)
+
+
+RELEASES = ("6.0.27", "7.0.0", "8.2.1", "8.3.0")
+
+
+def blocks_show_what_objects_show(history: History) -> None:
+    """Changes that are shown as stored, many at a time, are those that a stream shows one by one."""
+    rng = random.Random(history.seed)
+    scope = any_stream(history, rng).scope
+    logs = history.split(rng.choice((1, 3)), history.seed)
+    with events_source(history, logs) as source, TemporaryDirectory() as folder:
+        table = history_source(Path(folder), source.files)
+        for version in RELEASES:
+            release = StreamRelease.parse(version)
+            options = {"showExpandedEvents": True} if rng.random() < 0.5 else {}
+            spec = StreamSpec.of(scope, options, release=release)
+            plan = goes_on_after(spec.open(), 0)
+            assert shows_blocks(plan)
+            through = source.promised()
+            ended = StreamPlanner(spec, source).end(0, through) or through
+            for each in (source, table):
+                expected = [row.raw for rows in each.run(plan, 0, ended).rows() for row in rows]
+                found: list[bytes] = []
+                for rows in each.run(plan, 0, ended).blocks():
+                    assert isinstance(rows, EventBlock)
+                    found += [row.raw for row in rows]
+                assert found == expected, version
+
+
+def test_blocks_of_any_release_show_what_its_streams_show() -> None:
+    check_histories(SEEDS[:4], blocks_show_what_objects_show)
 
 
 def any_condition(events: Sequence[bytes], rng: random.Random) -> RowCondition:

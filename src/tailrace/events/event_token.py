@@ -15,6 +15,7 @@ from tailrace.bson import raw as rawbson
 from tailrace.events.change_event import CLASSIC_TYPES, ChangeEvent, EventKind
 from tailrace.events.layout.token import (
     DOCUMENT_END,
+    WRAPPED_KEYS,
     change_token,
     document_lead,
     document_of_text,
@@ -41,7 +42,7 @@ def resume_token(event: ChangeEvent, version: int = CURRENT_VERSION) -> ResumeTo
 
 def _identifier(event: ChangeEvent, version: int) -> bytes | None:
     operation_type = event.kind.operation_type
-    if version < 2 and operation_type in CLASSIC_TYPES:
+    if version < WRAPPED_KEYS and operation_type in CLASSIC_TYPES:
         return event.document_key
     description = None if event.ddl is None else event.ddl.description
     return identifier_of(operation_type, event.document_key, description)

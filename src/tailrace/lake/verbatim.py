@@ -98,7 +98,7 @@ class VerbatimRows:
         writers: dict[int, EventWriter] = {}
         for code, kind in self._kinds.items():
             if is_wanted(kind):
-                writer = writer_of(kind, expanded=expanded)
+                writer = writer_of(kind, verbatim_shape(expanded=expanded))
                 if writer is None:
                     return None
                 writers[code] = writer
@@ -242,9 +242,9 @@ class EventWriter:
         return starts, descriptions
 
 
-def writer_of(kind: RowKind, *, expanded: bool) -> EventWriter | None:
+def writer_of(kind: RowKind, shape: Shape) -> EventWriter | None:
     """None if a stored event has to be taken apart to be shown."""
-    return _writer_of(events_layout.layout, kind, verbatim_shape(expanded=expanded))
+    return _writer_of(events_layout.layout, kind, shape)
 
 
 @lru_cache(maxsize=1024)
@@ -255,7 +255,7 @@ def _writer_of(layout: EventLayout, kind: RowKind, shape: Shape) -> EventWriter 
     cut = stored.without(bare)
     if cut is None or shown.holes[:1] != (TOKEN,) or shown.fixed[1:] != bare.template.fixed:
         return None
-    if kind.operation != "update" or shape.expanded:
+    if kind.operation != "update" or (shape.expanded and shape.release.disambiguated_paths):
         return EventWriter(shown.fixed[0], cut, None)
     return EventWriter(shown.fixed[0], cut, stored.jumps_to(UPDATE)) if _ends_in_update(stored) else None
 
@@ -291,13 +291,21 @@ def split_runs(batch: pa.RecordBatch, kinds: RowKinds) -> list[pa.RecordBatch | 
     return pieces
 
 
-def plain_rows(batch: pa.RecordBatch, codes: Codes, changes: dict[int, RowKind], times: Times) -> Flags:
+def plain_rows(
+    batch: pa.RecordBatch,
+    codes: Codes,
+    changes: dict[int, RowKind],
+    times: Times,
+    among: Flags | None = None,
+) -> Flags:
     """Which rows show, with their event alone, all that a stream of the usual shape shows.
 
     A cluster time with one row that does not has none that does. ``changes`` are the kinds of document
-    changes that count.
+    changes that count, ``among`` the rows.
     """
     is_plain = _plain(batch, codes, changes)
+    if among is not None:
+        is_plain &= among
     if is_plain.all():
         return is_plain
     begins_time = np.ones(len(times), np.bool_)

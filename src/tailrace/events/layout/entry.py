@@ -58,6 +58,9 @@ TAIL_SIZE: Final = sum(len(lead) + TAIL_WIDTH for lead in TAIL_LEADS) + 1
 TAIL_LEAD_OFFSETS: Final = tuple(
     sum(len(lead) + TAIL_WIDTH for lead in TAIL_LEADS[:place]) for place in range(len(TAIL_LEADS))
 )
+PREVIOUS_LEAD: Final = b"\x03prevOpTime\0\x1c\0\0\0"
+"""What a retryable write has after `TAIL`: `prevOpTime` up to its fields"""
+PREVIOUS_SIZE: Final = len(PREVIOUS_LEAD) + 0x1C - 4
 TAIL_OFFSETS: Final[dict[Hole, int]] = {
     hole: offset + len(lead)
     for (_, _, hole), offset, lead in zip(TAIL, TAIL_LEAD_OFFSETS, TAIL_LEADS, strict=True)

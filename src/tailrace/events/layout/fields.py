@@ -60,9 +60,11 @@ def shape_of(
     return Shape(expanded, raw_update, commit_timestamp, from_migrate, release)
 
 
-def verbatim_shape(*, expanded: bool) -> Shape:
+def verbatim_shape(*, expanded: bool, release: StreamRelease = CURRENT_RELEASE) -> Shape:
     """The shape of streams that show document changes with the bytes of the log."""
-    return shape_of(expanded=expanded, raw_update=False, commit_timestamp=False, from_migrate=False)
+    return shape_of(
+        expanded=expanded, raw_update=False, commit_timestamp=False, from_migrate=False, release=release
+    )
 
 
 Value: TypeAlias = Callable[[ChangeEvent, Shape], bytes | None]

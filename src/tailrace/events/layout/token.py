@@ -23,6 +23,8 @@ from tailrace.events.layout.template import INDEX, KEY, TIME, Template
 EVENT: Final = 128
 HIGH_WATER_MARK: Final = 0
 CURRENT_VERSION: Final = 2
+WRAPPED_KEYS: Final = 2
+"""The first version whose identifiers have more than the document key"""
 
 _UUID_VALUE: Final = b"\x10\0\0\0\x04"
 """Size and subtype of a UUID as a BSON value"""
@@ -268,12 +270,8 @@ class _Sample:
     fragment: int | None = None
 
 
-_OPEN_DOCUMENTS: Final = 2
-"""The document key is the last field of the identifier: both end where the key's fields end"""
-
-
-def change_token(operation_type: str, uuid: bytes | None) -> Template:
-    """The hex text of the tokens of one type of document change, in the current version.
+def change_token(operation_type: str, uuid: bytes | None, version: int = CURRENT_VERSION) -> Template:
+    """The hex text of the tokens of one type of document change.
 
     The holes are `TIME` (16 digits), `INDEX` (a KeyString integer) and `KEY` (the KeyString of the key's
     fields, without type bits).
@@ -281,20 +279,24 @@ def change_token(operation_type: str, uuid: bytes | None) -> Template:
     >>> change_token("drop", None).holes
     ('time', 'index', 'key')
     """
-    before, after = _around_uuid(operation_type)
-    sample = _Sample(uuid, None)
+    before, after = _around_uuid(operation_type, version)
+    sample = _Sample(uuid, None, version)
     out = bytearray()
     _write_uuid(out, TypeBits(), sample)
     return Template([*before, out.hex().upper().encode(), *after])
 
 
 @lru_cache(maxsize=256)
-def _around_uuid(operation_type: str) -> tuple[list[bytes | str], list[bytes | str]]:
+def _around_uuid(operation_type: str, version: int) -> tuple[list[bytes | str], list[bytes | str]]:
     """The tokens of one type of document change before and after the UUID."""
-    sample = _Sample(None, identifier_of(operation_type, rawbson.EMPTY, None))
+    wraps_key = version >= WRAPPED_KEYS
+    identifier = identifier_of(operation_type, rawbson.EMPTY, None) if wraps_key else rawbson.EMPTY
+    sample = _Sample(None, identifier, version)
     pieces: list[bytes | str] = []
     before: list[bytes | str] = []
     for component in COMPONENTS:
+        if version < component.since:
+            continue
         if component.name == "uuid":
             before, pieces = pieces, []
             continue
@@ -306,7 +308,8 @@ def _around_uuid(operation_type: str) -> tuple[list[bytes | str], list[bytes | s
         elif component.name == "txn_op_index":
             pieces.append(INDEX)
         elif component.name == "identifier":
-            ends = 2 * _OPEN_DOCUMENTS
+            # A key is the last field of its identifier: both end where the key's fields end.
+            ends = 4 if wraps_key else 2
             pieces += (text[:-ends], KEY, text[-ends:])
         else:
             pieces.append(text)

@@ -197,20 +197,36 @@ class Plan:
         """The same, after the event that the stream was resumed after."""
         token = self.start_token
         is_current = token is None or token.version <= CURRENT_VERSION
-        is_untouched = not self.user_stages and not self.splits and self.pushed.document is None
-        types = self.options.shown_types
-        shows_all = types is None or types >= CHANGES
-        return is_current and is_untouched and shows_all and self.release.shows_inserts_as_now
+        return is_current and self._only_renders and self.release.shows_inserts_as_now
 
     @property
     def alters_changes(self) -> bool:
         """Whether changes other than inserts are shown in another way than the log has them."""
+        return self._adds_to_changes or self.release != CURRENT_RELEASE
+
+    @property
+    def shows_changes_verbatim(self) -> bool:
+        """Whether all that happens to a change is rendering, with the fields that the log has.
+
+        Tokens may have another version, and descriptions fewer fields.
+        """
+        token = self.start_token
+        is_between = token is None or token.is_high_water_mark
+        return is_between and self._only_renders and not self._adds_to_changes and self.release.wall_time
+
+    @property
+    def _only_renders(self) -> bool:
+        is_untouched = not self.user_stages and not self.splits and self.pushed.document is None
+        types = self.options.shown_types
+        return is_untouched and (types is None or types >= CHANGES)
+
+    @property
+    def _adds_to_changes(self) -> bool:
         options = self.options
         return (
             options.full_document != "default"
             or options.full_document_before_change != "off"
             or options.show_raw_update_description
-            or self.release != CURRENT_RELEASE
         )
 
     @property

@@ -144,7 +144,8 @@ class _Columns:
         if not len(places):
             return tokens
         texts = tokens.take(pa.array(places)).to_pylist()
-        ranked = sorted(range(len(places)), key=lambda row: order_key(int(times[places[row]]), texts[row]))
+        keys = list(map(order_key, times[places].tolist(), texts))
+        ranked = sorted(range(len(places)), key=keys.__getitem__)
         if ranked == list(range(len(places))):
             return tokens
         moved = np.arange(self._count)

@@ -30,7 +30,7 @@ from tailrace.events.memo import LIMIT
 from tailrace.lake.bulk.columns import SharedParts, stored_layout
 from tailrace.lake.bulk.kernel import KernelColumn, KernelEnd, KernelModule, Pieces, UnknownKind
 from tailrace.lake.bulk.plain_entries import UPDATED
-from tailrace.lake.bulk.raw_entries import RawEntries
+from tailrace.lake.bulk.raw_entries import runs_of
 from tailrace.lake.bulk.splicing import too_large
 from tailrace.lake.bulk.transaction_ends import COUNT, EndRows, TransactionEnd
 from tailrace.lake.entry_remainder import BARE_DIFF_LEAD, LSID_LEAD, NUMBER_LEAD
@@ -114,15 +114,16 @@ class CompiledRows:
         self._images = []
         taken = 0
         for shard, raws in entries.items():
-            run = RawEntries.of(raws)
             number = self._known.shards.setdefault(shard, len(self._known.shards))
-            for unknown in kernel.scan(number, run.memory, run.start, np.ascontiguousarray(run.ends)):
-                self._learn(shard, unknown)
-            numbers, ends = kernel.settle(self._marks_end)
-            others = np.frombuffer(numbers, np.int64)
-            taken += len(run) - len(others)
-            left[shard] = raws if len(others) == len(run) else [run[place] for place in others.tolist()]
-            self._asked_ends += [(self._end(shard, end), end[-1]) for end in ends]
+            of_shard: list[bytes] = []
+            for run in runs_of(raws):
+                for unknown in kernel.scan(number, run.memory, run.start, np.ascontiguousarray(run.ends)):
+                    self._learn(shard, unknown)
+                numbers, ends = kernel.settle(self._marks_end)
+                of_shard += [run[place] for place in np.frombuffer(numbers, np.int64).tolist()]
+                self._asked_ends += [(self._end(shard, end), end[-1]) for end in ends]
+            left[shard] = raws if len(of_shard) == len(raws) else of_shard
+            taken += len(raws) - len(of_shard)
         return LeftByKernel(left, [end for end, _ in self._asked_ends], taken)
 
     def asks(self) -> list[ImageAsk]:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tailrace.errors import CommandError
+from tailrace.events.memo import remember
 from tailrace.events.update_diff import DIFF_START, describe
 from tailrace.events.update_diff.layout import DiffLayout, layout_of
 from tailrace.lake.bulk.plain_entries import PlainEntries
@@ -19,6 +20,11 @@ _WORTH_IT: Final = 16
 """fewer diffs of a size are described one by one"""
 _MAX_RARE_LAYOUTS: Final = 8
 """how many layouts of few diffs are tried among those of a size"""
+_MOST_KNOWN: Final = 4
+"""how many layouts of a size are remembered"""
+_LARGEST_KNOWN: Final = 1024
+_KNOWN: Final[dict[int, tuple[DiffLayout, ...]]] = {}
+"""layouts by the size of their diffs: an application makes the same updates again and again"""
 
 
 class BulkDescriptions:
@@ -39,7 +45,7 @@ class BulkDescriptions:
         """The descriptions, and which of them there are: a damaged diff has none."""
         for size in np.unique(self._sizes).tolist():
             rows = np.flatnonzero(self._sizes == size)
-            if len(rows) >= _WORTH_IT:
+            if len(rows) >= _WORTH_IT or size in _KNOWN:
                 rows = self._by_layout(rows, size)
             self._one_by_one(rows)
         return Slices(padded(self._parts), self._starts, self._lengths), self._lengths > 0
@@ -47,6 +53,13 @@ class BulkDescriptions:
     def _by_layout(self, rows: Positions, size: int) -> Positions:
         """Describe what is built alike among diffs of one size; return the others."""
         diffs = lines(self._buffer, self._diffs[rows], size)
+        for known in _KNOWN.get(size, ()):
+            is_alike = _have_layout(known, diffs)
+            if is_alike.any():
+                self._add(rows[is_alike], _filled_in(known, diffs[is_alike]))
+                rows, diffs = rows[~is_alike], diffs[~is_alike]
+            if not len(rows):
+                return rows
         rare_left = _MAX_RARE_LAYOUTS
         odd: list[int] = []
         while rare_left and len(rows) >= _WORTH_IT:
@@ -57,6 +70,8 @@ class BulkDescriptions:
                 is_alike[0] = True
             else:
                 self._add(rows[is_alike], _filled_in(layout, diffs[is_alike]))
+                if size <= _LARGEST_KNOWN:
+                    remember(_KNOWN, size, (layout, *_KNOWN.get(size, ()))[:_MOST_KNOWN])
             if np.count_nonzero(is_alike) < _WORTH_IT:
                 rare_left -= 1
             rows, diffs = rows[~is_alike], diffs[~is_alike]

@@ -15,7 +15,15 @@ import numpy.typing as npt
 
 from tailrace.bson import raw as rawbson
 from tailrace.bson.dates import LAST_DATE
-from tailrace.events.layout.entry import TAIL_LEAD_OFFSETS, TAIL_LEADS
+from tailrace.events.layout.entry import (
+    PREVIOUS_LEAD,
+    PREVIOUS_SIZE,
+    TAIL_LEAD_OFFSETS,
+    TAIL_LEADS,
+    TAIL_OFFSETS,
+    TAIL_SIZE,
+)
+from tailrace.events.layout.template import TIME
 from tailrace.events.update_diff import DELTA_LEAD, DIFF_START
 from tailrace.lake.bulk.entry_forms import SIZED, Found
 from tailrace.lake.bulk.splicing import Bytes, Positions, have_bytes, items
@@ -191,9 +199,21 @@ def _have_sound_id(buffer: Bytes, o: Positions, o_size: Positions) -> npt.NDArra
     return np.asarray(found, np.bool_)
 
 
-def has_tail(buffer: Bytes, positions: Positions) -> npt.NDArray[np.bool_]:
-    """Whether the fields that end an entry without a session begin at these positions."""
-    found = np.ones(len(positions), np.bool_)
-    for offset, lead in zip(TAIL_LEAD_OFFSETS, TAIL_LEADS, strict=True):
-        found &= have_bytes(buffer, positions + offset, lead)
-    return found
+def times_by_tail(buffer: Bytes, starts: Positions, ends: Positions) -> npt.NDArray[np.uint64]:
+    """The cluster times of entries that end as plain or as retryable ones do; 0 for others.
+
+    ``buffer`` need not be padded.
+    """
+    times = np.zeros(len(ends), np.uint64)
+    rows = np.arange(len(ends))
+    for after in (PREVIOUS_SIZE, 0):
+        rows = rows[(ends - starts)[rows] > TAIL_SIZE + after]
+        tails = ends[rows] - TAIL_SIZE - after
+        found = np.ones(len(rows), np.bool_)
+        if after:
+            found = have_bytes(buffer, tails + TAIL_SIZE - 1, PREVIOUS_LEAD)
+        for offset, lead in zip(TAIL_LEAD_OFFSETS, TAIL_LEADS, strict=True):
+            found &= have_bytes(buffer, tails + offset, lead)
+        times[rows[found]] = items(buffer, "<u8")[tails[found] + TAIL_OFFSETS[TIME]]
+        rows = np.flatnonzero(times == 0)
+    return times

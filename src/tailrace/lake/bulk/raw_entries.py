@@ -4,8 +4,9 @@ It is a sequence of entries for code that needs single ones. Code that treats al
 the positions, and no entry becomes an object.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Final, overload
 
 import numpy as np
@@ -32,6 +33,8 @@ class RawEntries(Sequence[bytes]):
     def of(cls, entries: Sequence[bytes]) -> "RawEntries":
         if isinstance(entries, RawEntries):
             return entries
+        if isinstance(entries, EntryRuns):
+            return _copied(entries.runs)
         sizes = np.fromiter(map(len, entries), np.int64, len(entries))
         return cls(b"".join([*entries, bytes(PADDING)]), np.cumsum(sizes))
 
@@ -81,9 +84,43 @@ class RawEntries(Sequence[bytes]):
         return taken, RawEntries(self.memory, self.ends[count:], rest, cut)
 
 
-def joined(runs: Sequence[RawEntries]) -> RawEntries:
-    """The entries of several runs as one."""
-    return runs[0] if len(runs) == 1 else _copied(runs)
+class EntryRuns(Sequence[bytes]):
+    """The entries of several runs, one run after the other; they are not copied."""
+
+    __slots__ = ("_befores", "runs")
+
+    def __init__(self, runs: Sequence[RawEntries]) -> None:
+        self.runs = runs
+        self._befores = list(accumulate(map(len, runs), initial=0))
+
+    def __len__(self) -> int:
+        return self._befores[-1]
+
+    @property
+    def size(self) -> int:
+        """How many bytes they have together."""
+        return sum(run.size for run in self.runs)
+
+    @overload
+    def __getitem__(self, index: int) -> bytes: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[bytes]: ...
+    def __getitem__(self, index: int | slice) -> bytes | list[bytes]:
+        if isinstance(index, slice):
+            return [self[place] for place in range(*index.indices(len(self)))]
+        place = range(len(self))[index]
+        run = bisect_right(self._befores, place) - 1
+        return self.runs[run][place - self._befores[run]]
+
+
+def joined(runs: Sequence[RawEntries]) -> RawEntries | EntryRuns:
+    """The entries of several runs as one sequence."""
+    return runs[0] if len(runs) == 1 else EntryRuns(runs)
+
+
+def runs_of(entries: Sequence[bytes]) -> Sequence[RawEntries]:
+    """The runs that some entries are in."""
+    return entries.runs if isinstance(entries, EntryRuns) else [RawEntries.of(entries)]
 
 
 def _copied(runs: Sequence[RawEntries]) -> RawEntries:

@@ -6,6 +6,7 @@ values only, and these are put in the places of the first one's.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -184,9 +185,14 @@ def _lengths(end: TransactionEnd) -> tuple[int, ...]:
     return len(end.lsid), *[len(ns.encode()) for ns in end.namespaces]
 
 
+@lru_cache(maxsize=1024)
+def _array_of(namespaces: tuple[str, ...]) -> bytes:
+    return names_array(namespaces)
+
+
 def _values(end: TransactionEnd) -> dict[Hole, bytes]:
     return {
-        NAMESPACES: names_array(end.namespaces),
+        NAMESPACES: _array_of(end.namespaces),
         SESSION: end.lsid,
         TIME: _pack_uint64(end.ts),
         WALL: end.wall,

@@ -12,7 +12,7 @@ import pyarrow as pa
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.entry_mark import EntryMark
 from tailrace.events.interval import Interval
-from tailrace.lake.bulk.raw_entries import RawEntries, joined
+from tailrace.lake.bulk.raw_entries import EntryRuns, RawEntries, joined
 from tailrace.lake.bulk.rows import BulkRows, PreImageOf
 from tailrace.lake.data_file import AddedFile
 from tailrace.lake.storage.log_store import LogStore
@@ -22,9 +22,9 @@ from tailrace.sources.conditions import EVERYTHING, EntryCondition
 from tailrace.sources.shard_events import ShardStages
 from tailrace.sources.source import OplogSource
 
-SLICE_ENTRIES: Final = 8_192
+SLICE_ENTRIES: Final = 16_384
 """About how many entries a slice has: the work per slice is small beside that per entry."""
-SLICE_BYTES: Final = 8 << 20
+SLICE_BYTES: Final = 16 << 20
 """A slice with this many bytes is large enough, whatever its number of entries."""
 
 
@@ -91,7 +91,7 @@ def time_slices(
     through: int,
     slice_entries: int,
     condition: EntryCondition = EVERYTHING,
-) -> Iterator[dict[str, RawEntries]]:
+) -> Iterator[dict[str, RawEntries | EntryRuns]]:
     """Return the entries of an interval by shard. A slice has every shard's between two cluster times."""
     readers = {
         shard: _SliceReader(source.entries(shard, after, through, condition)) for shard in source.shards()
@@ -137,7 +137,7 @@ class _SliceReader:
             self._held.append(run)
             self.position = entry_time(run[-1]) if run.times is None else int(run.times[-1])
 
-    def take(self, limit: int) -> RawEntries:
+    def take(self, limit: int) -> RawEntries | EntryRuns:
         """Remove and return the entries up to a cluster time."""
         if self.position <= limit:
             taken, self._held = self._held, []

@@ -1,8 +1,8 @@
 """Events of a stream as columns, without an object for each.
 
-A stream without images and stages of a user shows document changes as stored (`verbatim.py`). `BlockReader`
-makes the events of all such rows of a batch together. What the stream makes of the other rows is put between
-them.
+A stream without images and stages of a user shows document changes as stored (`verbatim.py`), in older
+releases with other tokens (`token_versions.py`). `BlockReader` makes the events of all such rows of a batch
+together. What the stream makes of the other rows is put between them.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,11 +13,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from tailrace.events.layout.fields import Shape
 from tailrace.events.layout.token import document_of_text, token_text
 from tailrace.events.stages.stage import Row, VerbatimRow
 from tailrace.lake.bulk.splicing import PADDING, Group, Positions, Slices, slices_of, spliced
+from tailrace.lake.bulk.token_versions import TokenRewriter, rewriter_of
 from tailrace.lake.row_kinds import RowKind, RowKinds
-from tailrace.lake.schema import Times, times_of
+from tailrace.lake.schema import TOKEN_VERSION, Times, times_of
 from tailrace.lake.verbatim import EventWriter, plain_rows, writer_of
 
 Flags = npt.NDArray[np.bool_]
@@ -72,6 +74,15 @@ class EventBlock:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class KindWriter:
+    """What shows the rows of one kind."""
+
+    event: EventWriter
+    token: TokenRewriter | None
+    """None if tokens are shown as stored."""
+
+
 class StoredRows:
     """A batch of the history, parted into what a stream shows as stored and the rest."""
 
@@ -88,7 +99,7 @@ class StoredRows:
 
     def block(
         self,
-        writers: dict[int, EventWriter],
+        writers: dict[int, KindWriter],
         others: EventBlock | None,
         last: int | None,
         wanted: Flags | None = None,
@@ -112,9 +123,9 @@ class StoredRows:
         count = len(rows) + len(of_others)
         all_times = np.empty(count, np.uint64)
         all_times[places] = times
-        groups = self._events(writers, rows, places)
-        tokens = _slices(self._batch.column("token"), rows)
-        of_tokens = [Group(places, [tokens])]
+        tokens, own = self._tokens(writers, rows)
+        groups = self._events(writers, rows, places, tokens, own)
+        of_tokens = [Group(places, [_slices(tokens, own)])]
         if others is not None and len(of_others):
             all_times[of_others] = others.times
             every = np.arange(len(others))
@@ -123,26 +134,47 @@ class StoredRows:
         events = spliced(count, groups, pa.binary())
         return EventBlock(events, spliced(count, of_tokens, pa.string()), all_times)
 
-    def _events(self, writers: dict[int, EventWriter], rows: Positions, places: Positions) -> list[Group]:
+    def _tokens(self, writers: dict[int, KindWriter], rows: Positions) -> tuple[pa.StringArray, Positions]:
+        """A column with the tokens of some rows, and where they are in it."""
+        stored = self._batch.column("token")
+        rewriters = {code: writer.token for code, writer in writers.items() if writer.token is not None}
+        if not rewriters:
+            return stored, rows
+        texts, codes = _slices(stored, rows), self._codes[rows]
+        groups = []
+        for code, rewriter in rewriters.items():
+            own = np.flatnonzero(codes == code)
+            if len(own):
+                groups.append(Group(own, rewriter.pieces(_chosen(texts, own))))
+        return spliced(len(rows), groups, pa.string()), np.arange(len(rows))
+
+    def _events(
+        self,
+        writers: dict[int, KindWriter],
+        rows: Positions,
+        places: Positions,
+        tokens: pa.StringArray,
+        of_rows: Positions,
+    ) -> list[Group]:
+        """``of_rows`` is where the tokens of the rows are."""
         groups: list[Group] = []
-        texts = _slices(self._batch.column("token"), rows)
+        texts = _slices(tokens, of_rows)
         stored = _slices(self._batch.column("event"), rows)
         bits = self._batch.column("token_type_bits")
         has_bits = bits.is_valid().to_numpy(zero_copy_only=False)[rows]
         codes = self._codes[rows]
         for code in np.unique(codes).tolist():
             own = np.flatnonzero(codes == code)
-            pieces, left_out = writers[code].pieces(_chosen(texts, own), _chosen(stored, own))
+            writer = writers[code].event
+            pieces, left_out = writer.pieces(_chosen(texts, own), _chosen(stored, own))
             left_out = left_out | has_bits[own]
             if left_out.any():
                 alone = pa.array(rows[own[left_out]])
-                columns = [self._batch.column(name).take(alone) for name in ("token", "event")]
-                made = writers[code].write(columns[0].cast(pa.binary()), columns[1], bits.take(alone))
+                own_tokens = tokens.take(pa.array(of_rows[own[left_out]])).cast(pa.binary())
+                made = writer.write(own_tokens, self._batch.column("event").take(alone), bits.take(alone))
                 groups.append(Group(places[own[left_out]], [slices_of(made)]))
                 own = own[~left_out]
-                pieces, _ = (
-                    writers[code].pieces(_chosen(texts, own), _chosen(stored, own)) if len(own) else ([], 0)
-                )
+                pieces, _ = writer.pieces(_chosen(texts, own), _chosen(stored, own)) if len(own) else ([], 0)
             groups.append(Group(places[own], pieces))
         return groups
 
@@ -150,18 +182,22 @@ class StoredRows:
 class BlockReader:
     """Parts batches for one stream; remembers the kinds of rows."""
 
-    def __init__(self, sees: Callable[[RowKind], bool | None], *, expanded: bool) -> None:
-        """``sees`` is None for kinds whose rows the stream has to look at one by one."""
-        self._sees = sees
-        self._expanded = expanded
-        self._kinds = RowKinds()
-        self._known: dict[RowKind, tuple[bool, EventWriter | None]] = {}
+    def __init__(self, sees: Callable[[RowKind], bool | None], shape: Shape, version: int) -> None:
+        """``sees`` is None for kinds whose rows the stream has to look at one by one.
 
-    def parted(self, batch: pa.RecordBatch) -> tuple[StoredRows, dict[int, EventWriter]]:
+        ``version`` is that of the stream's tokens.
+        """
+        self._sees = sees
+        self._shape = shape
+        self._version = version
+        self._kinds = RowKinds()
+        self._known: dict[RowKind, tuple[bool, KindWriter | None]] = {}
+
+    def parted(self, batch: pa.RecordBatch) -> tuple[StoredRows, dict[int, KindWriter]]:
         """The rows, and what writes the kinds that the stream shows."""
         codes, kinds = self._kinds.of(batch)
         changes: dict[int, RowKind] = {}
-        writers: dict[int, EventWriter] = {}
+        writers: dict[int, KindWriter] = {}
         for code, kind in kinds.items():
             if isinstance(kind, RowKind):
                 if kind not in self._known:
@@ -172,11 +208,15 @@ class BlockReader:
                 if writer is not None:
                     writers[code] = writer
         times = times_of(batch)
-        return StoredRows(batch, codes, plain_rows(batch, codes, changes, times), times), writers
+        among: Flags | None = None
+        if self._version != TOKEN_VERSION:
+            among = batch.column("token_type_bits").is_null().to_numpy(zero_copy_only=False)
+        return StoredRows(batch, codes, plain_rows(batch, codes, changes, times, among), times), writers
 
-    def _decide(self, kind: RowKind) -> tuple[bool, EventWriter | None]:
+    def _decide(self, kind: RowKind) -> tuple[bool, KindWriter | None]:
         is_seen = self._sees(kind)
-        writer = writer_of(kind, expanded=self._expanded) if is_seen else None
+        event = writer_of(kind, self._shape) if is_seen else None
+        writer = None if event is None else KindWriter(event, rewriter_of(kind.kind, self._version))
         return is_seen is False or writer is not None, writer
 
 

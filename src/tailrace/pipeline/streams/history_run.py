@@ -6,6 +6,7 @@ from typing import Final, TypeAlias
 import pyarrow as pa
 
 from tailrace.events.change_event import ChangeEvent
+from tailrace.events.layout.fields import verbatim_shape
 from tailrace.events.promise import Promise, promise
 from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.plan import Plan
@@ -77,7 +78,8 @@ class HistoryRun(StreamRun):
         def sees(kind: RowKind) -> bool | None:
             return condition.sees(kind) and scope.sees_head(kind.head)
 
-        reader = BlockReader(sees, expanded=self._plan.options.show_expanded_events)
+        shape = verbatim_shape(expanded=self._plan.options.show_expanded_events, release=self._plan.release)
+        reader = BlockReader(sees, shape, self._plan.resume_point().stream_version)
         for batch in self._read(_BLOCK_ROWS):
             stored, writers = reader.parted(batch)
             others = self._shown(stored.others)
@@ -106,7 +108,7 @@ class HistoryRun(StreamRun):
 
 def shows_blocks(plan: Plan) -> bool:
     """Whether a stream shows nearly all changes as they are stored, from its beginning on."""
-    return plan.shows_inserts_verbatim and not plan.alters_changes
+    return plan.shows_changes_verbatim
 
 
 class _IntervalLog(EventLog):

@@ -5,7 +5,7 @@ read from their beginning.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from functools import cached_property
@@ -19,12 +19,13 @@ from tailrace.sources.archives.byte_streams import looks_like_gzip
 from tailrace.sources.archives.documents import known_suffix, read_documents
 from tailrace.sources.archives.entries import EntryOrder, entry_time, widened
 from tailrace.sources.archives.entry_spool import EntrySpool
-from tailrace.sources.archives.file_pieces import FilePiece, leading_entries
+from tailrace.sources.archives.file_pieces import FilePiece, Split, leading_entries
 from tailrace.sources.archives.file_search import NEAR, Window, boundary, walk, window
 from tailrace.sources.archives.opening import file_size, open_random
 from tailrace.sources.process_cache import Owner, ProcessCache
 from tailrace.sources.source import BATCH_BYTES
 
+_NOTHING: Final[Mapping[int, Split]] = {}
 _UNPACKED: Final = 8
 """About how much larger entries are than their compressed form."""
 
@@ -123,14 +124,15 @@ class PlainFile(ArchivedFile):
 
         Where the interval begins is only probable at first: what was found may be entries inside a stored
         document. They end with that document, so a chain that is longer than any document can be is the
-        oplog. That much is read twice: storing it until it is proven would need memory for each shard. If it
-        is not the oplog, the file is read from its beginning.
+        oplog. The bytes of that much are read twice: storing them until it is proven would need memory for
+        each shard. If it is not the oplog, the file is read from its beginning.
         """
         with window(self.path, self._size) as data:
             position = self._locate(data, after)
-        if position and not self._is_proven(position):
+        known = self._proof(position) if position else {}
+        if known is None:
             position = sum(piece.taken for piece in self._pieces(0, -1, after))
-        for piece in self._pieces(position, after, through):
+        for piece in self._pieces(position, after, through, known or {}):
             if piece.entries:
                 yield piece.entries
             position += piece.taken
@@ -148,18 +150,32 @@ class PlainFile(ArchivedFile):
                 position += len(read)
         return False
 
-    def _is_proven(self, position: int) -> bool:
-        """Return whether entries follow to the end of the file, or for longer than a document can be."""
-        stop, _ = self._end_of_chain(position, rawbson.MAX_INTERNAL_SIZE)
-        return stop == self._size or stop - position > rawbson.MAX_INTERNAL_SIZE
+    def _proof(self, start: int) -> dict[int, Split] | None:
+        """Return the parts of the file that prove that entries begin at a position; None if none does.
 
-    def _pieces(self, position: int, last: int, through: int) -> Iterator[FilePiece]:
-        """Return the entries from a position on, up to a cluster time or to damage."""
+        They go to the end of the file, or are longer than a document can be.
+        """
+        found: dict[int, Split] = {}
+        position = start
+        for piece in self._pieces(start, -1, END_OF_TIME):
+            found[position] = piece.split
+            position += piece.taken
+            if position - start > rawbson.MAX_INTERNAL_SIZE:
+                return found
+        return found if position == self._size else None
+
+    def _pieces(
+        self, position: int, last: int, through: int, known: Mapping[int, Split] = _NOTHING
+    ) -> Iterator[FilePiece]:
+        """Return the entries from a position on, up to a cluster time or to damage.
+
+        ``known`` is what was found in parts of the file before, by their positions.
+        """
         size = BATCH_BYTES
         with open_random(self.path) as file:
             while position < self._size:
                 buffer = file.pread(size, position)
-                piece = leading_entries(buffer, last, through)
+                piece = leading_entries(buffer, last, through, known.get(position))
                 if not piece.taken and piece.damage is None and not piece.is_over:
                     if position + len(buffer) >= self._size:
                         reason = "the file ends in the middle of a document"
@@ -174,17 +190,12 @@ class PlainFile(ArchivedFile):
                 last = piece.last_time
                 position += piece.taken
 
-    def _end_of_chain(self, position: int, enough: int = END_OF_TIME) -> tuple[int, int]:
-        """Return where the entries end that follow each other from a position on, and the last one's time.
-
-        The search ends after ``enough`` bytes.
-        """
-        start, time = position, -1
+    def _end_of_chain(self, position: int) -> tuple[int, int]:
+        """Return where the entries end that follow each other from a position on, and the last one's time."""
+        time = -1
         for piece in self._pieces(position, -1, END_OF_TIME):
             position += piece.taken
             time = piece.last_time
-            if position - start > enough:
-                break
         return position, time
 
     def find(self, ts: int, term: int) -> bytes | None:

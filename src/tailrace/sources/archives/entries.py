@@ -1,8 +1,9 @@
 """Check that documents are oplog entries, without interpreting them.
 
 An entry has a Timestamp `ts`, strings `op` and `ns`, and a document `o`, which only a no-op may lack. The
-pipeline judges everything else. Nearly all entries of an oplog begin with `op`, `ns`, `ui` and `o`, and have
-`ts` right after `o` or `o2`. For those, one match and a few comparisons suffice; the others are walked.
+pipeline judges everything else. Nearly all entries of an oplog begin with `op`, `ns`, `ui` and `o`, after the
+session of a retryable write, and have `ts` right after `o`, `o2` or `stmtId`. For those, one match and a few
+comparisons suffice; the others are walked.
 """
 
 import re
@@ -29,6 +30,9 @@ _PLAIN_BEGINNING: Final = re.compile(
     % (re.escape(NS_LEAD), re.escape(UI_LEAD), re.escape(O_LEAD)),
     re.DOTALL,
 )
+_LSID_LEAD: Final = b"\x03lsid\0"
+_NUMBER_LEAD: Final = b"\x12txnNumber\0"
+_STATEMENT_LEAD: Final = b"\x10stmtId\0"
 _NO_OP: Final = b"\x02\0\0\0n\0"
 # Numbers of the envelope that are 64 bits wide, by path.
 _WIDE: Final = frozenset({b"t", b"v", b"txnNumber", b"prevOpTime.t", b"lsid.txnNumber"})
@@ -70,17 +74,24 @@ def entry_time(raw: bytes) -> int:
     >>> entry_time(bson.encode({"ts": bson.Timestamp(1, 2), "op": "n", "ns": "", "o": {}})) == 1 << 32 | 2
     True
     """
-    beginning = _PLAIN_BEGINNING.match(raw, 4)
-    if beginning is not None:
-        position = beginning.end()
-        try:
+    position = 4
+    try:
+        if raw.startswith(_LSID_LEAD, position):
+            position += len(_LSID_LEAD) + _read_int32(raw, position + len(_LSID_LEAD))[0]
+            if raw.startswith(_NUMBER_LEAD, position):
+                position += len(_NUMBER_LEAD) + 8
+        beginning = _PLAIN_BEGINNING.match(raw, max(position, 4))
+        if beginning is not None:
+            position = beginning.end()
             position += _read_int32(raw, position)[0]
             if raw.startswith(O2_LEAD, position):
                 position += 4 + _read_int32(raw, position + 4)[0]
+            if raw.startswith(_STATEMENT_LEAD, position):
+                position += len(_STATEMENT_LEAD) + 4
             if raw.startswith(TAIL_LEADS[0], position):
                 return int(_read_uint64(raw, position + 4)[0])
-        except struct.error:
-            pass  # the walk finds what is wrong
+    except struct.error:
+        pass  # the walk finds what is wrong
     return _time_by_walking(raw)
 
 

@@ -7,16 +7,13 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from tailrace.bson import raw as rawbson
 from tailrace.errors import CommandError
 from tailrace.events.cluster_time import END_OF_TIME, in_words
-from tailrace.events.layout.entry import TAIL_OFFSETS, TAIL_SIZE
-from tailrace.events.layout.template import TIME
 from tailrace.lake.bulk.entry_forms import EntryForms
 from tailrace.lake.bulk.kernel import compiled_kernel
-from tailrace.lake.bulk.plain_entries import has_tail
+from tailrace.lake.bulk.plain_entries import times_by_tail
 from tailrace.lake.bulk.raw_entries import RawEntries
 from tailrace.lake.bulk.splicing import PADDING, Positions, items
 from tailrace.lake.schema import Times
@@ -25,6 +22,8 @@ from tailrace.sources.archives.entries import entry_time
 _read_int32 = rawbson.INT32_LE.unpack_from
 _FORMS: Final = EntryForms()
 """The forms of entries that were read so far: those of a server are few."""
+_MANY: Final = 64
+"""Fewer entries than these are read one by one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +38,53 @@ class FilePiece:
     """Whether an entry after the interval follows."""
     damage: str | None
     """What is wrong with what follows; None if nothing is."""
+    split: "Split"
+    """All entries of the part of the file."""
 
 
-def leading_entries(buffer: bytes, last: int, through: int) -> FilePiece:
-    """Return the entries of a buffer up to ``through``; they have to ascend, from ``last`` on."""
-    stops, damage, times, count = _split(buffer)
-    if count < len(stops):
-        start = int(stops[count - 1]) if count else 0
-        damage = _fault(buffer[start : int(stops[count])])
+@dataclass(frozen=True, slots=True)
+class Split:
+    """Where the entries of a part of a file end, without its bytes."""
+
+    size: int
+    """How many bytes the part has."""
+    stops: Positions
+    times: Times
+    count: int
+    """How many of the documents are entries."""
+    damage: str | None
+    """What is wrong after them."""
+
+
+def split(buffer: bytes) -> Split:
+    """Find the entries of a part of a file."""
+    kernel = compiled_kernel()
+    if kernel is None:
+        stops, damage = _ends(buffer)
+        times = _plain_times(buffer, stops)
+    else:
+        ends, found = kernel.split(buffer)
+        stops, times = np.frombuffer(ends, np.int64), np.frombuffer(found, np.uint64)
+        damage = _ends(buffer[int(stops[-1]) :] if len(stops) else buffer)[1]
+    unknown = np.flatnonzero(times == 0)
+    if len(unknown):
+        times = times.copy()
+    for index in unknown.tolist():
+        raw = buffer[int(stops[index - 1]) if index else 0 : int(stops[index])]
+        try:
+            times[index] = entry_time(raw)
+        except (ValueError, CommandError) as error:
+            return Split(len(buffer), stops, times, index, str(error) or "not an oplog entry")
+    return Split(len(buffer), stops, times, len(stops), damage)
+
+
+def leading_entries(buffer: bytes, last: int, through: int, known: Split | None = None) -> FilePiece:
+    """Return the entries of a buffer up to ``through``; they have to ascend, from ``last`` on.
+
+    ``known`` is what was found in these bytes before.
+    """
+    found = split(buffer) if known is None or known.size != len(buffer) else known
+    times, count, damage = found.times, found.count, found.damage
     is_late = np.flatnonzero(times[:count] > np.uint64(min(through, END_OF_TIME)))
     is_over = len(is_late) > 0
     if is_over:
@@ -62,28 +100,8 @@ def leading_entries(buffer: bytes, last: int, through: int) -> FilePiece:
                 f"the entry's {in_words(int(times[count]))} does not come after the "
                 f"{in_words(int(before[count]))} of the one before it"
             )
-    entries = RawEntries(buffer, stops[:count], times[:count])
-    return FilePiece(entries, entries.size, int(times[count - 1]) if count else last, is_over, damage)
-
-
-def _split(buffer: bytes) -> tuple[Positions, str | None, Times, int]:
-    """Return where documents end, what is wrong after them, their times, and how many are entries."""
-    kernel = compiled_kernel()
-    if kernel is None:
-        stops, damage = _ends(buffer)
-        times, is_known = _plain_times(buffer, stops)
-    else:
-        ends, found = kernel.split(buffer)
-        stops, times = np.frombuffer(ends, np.int64), np.frombuffer(found, np.uint64).copy()
-        is_known = times > 0
-        damage = _ends(buffer[int(stops[-1]) :] if len(stops) else buffer)[1]
-    for index in np.flatnonzero(~is_known).tolist():
-        start = int(stops[index - 1]) if index else 0
-        try:
-            times[index] = entry_time(buffer[start : int(stops[index])])
-        except (ValueError, CommandError):
-            return stops, damage, times, index
-    return stops, damage, times, len(stops)
+    entries = RawEntries(buffer, found.stops[:count], times[:count])
+    return FilePiece(entries, entries.size, int(times[count - 1]) if count else last, is_over, damage, found)
 
 
 def _ends(buffer: bytes) -> tuple[Positions, str | None]:
@@ -110,31 +128,14 @@ def _ends(buffer: bytes) -> tuple[Positions, str | None]:
     return ends, damage
 
 
-def _plain_times(buffer: bytes, ends: Positions) -> tuple[Times, npt.NDArray[np.bool_]]:
-    """Return the times of entries of usual forms, and which these are."""
-    times = np.zeros(len(ends), np.uint64)
-    is_plain = np.zeros(len(ends), np.bool_)
+def _plain_times(buffer: bytes, ends: Positions) -> Times:
+    """Return the times of entries of usual forms; 0 for others."""
     starts = np.concatenate([[0], ends[:-1]]) if len(ends) else ends
-    long = np.flatnonzero(ends - starts > TAIL_SIZE)
-    if len(long):
-        tails = ends[long] - TAIL_SIZE
-        data = np.frombuffer(buffer, np.uint8)
-        is_plain[long] = has_tail(data, tails)
-        times[long] = items(data, "<u8")[tails + TAIL_OFFSETS[TIME]]
-    others = np.flatnonzero(~is_plain)
-    if len(others):
+    times = times_by_tail(np.frombuffer(buffer, np.uint8), starts, ends)
+    others = np.flatnonzero(times == 0)
+    if len(others) >= _MANY:
         data = np.frombuffer(buffer + bytes(PADDING), np.uint8)
         for found in _FORMS.find(data, starts[others], ends[others]):
             if "ts" in found.places:
                 times[others[found.rows]] = items(data, "<u8")[found.places["ts"]]
-                is_plain[others[found.rows]] = True
-    return times, is_plain
-
-
-def _fault(raw: bytes) -> str:
-    """Return why a document is no entry."""
-    try:
-        entry_time(raw)
-    except (ValueError, CommandError) as error:
-        return str(error)
-    return "not an oplog entry"
+    return times

@@ -40,7 +40,7 @@ class DeploymentVolume(Volume):
 
     def cuts(self, after: int, through: int, parts: int) -> list[int]:
         shards = self._intervals(after, through)
-        begun = [first for first in asked(_first, shards) if first is not None]
+        begun = _firsts(shards[:_MOST_SAMPLED]) or _firsts(shards[_MOST_SAMPLED:])
         if not begun:
             return []
         after = max(after, min(begun) - 1)
@@ -59,7 +59,7 @@ class DeploymentVolume(Volume):
                 list(zip(blocks, found, strict=True)),
                 parts,
                 _MOST_SPLITS,
-                lambda block: [rates(density, [block])[0] for density in densities],
+                lambda block: [rate for (rate,) in asked(lambda each: rates(each, [block]), densities)],
             )
         return cuts_by_rate(after, through, parts, samples)
 
@@ -82,6 +82,11 @@ class DeploymentVolume(Volume):
             return through if limit >= shard.through else limit
 
         return min(asked(limit_of, shards), default=through)
+
+
+def _firsts(shards: Sequence[MeasuredInterval]) -> list[int]:
+    """Return the first times of the shards that have entries."""
+    return [first for first in asked(_first, shards) if first is not None]
 
 
 def _first(shard: MeasuredInterval) -> int | None:
