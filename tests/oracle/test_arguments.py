@@ -19,6 +19,8 @@ SAMPLE: Final = 500
 SEVERAL: Final = 200
 SEVERAL_SHARE: Final = 0.95
 """Of several faults the server may find another one first."""
+_BY_INTENT: Final = ("explain",)
+"""The explanation of a stream shows our stages (docs/server.md)."""
 
 
 @pytest.fixture
@@ -37,7 +39,8 @@ def check(comparison: Comparison, cases: Sequence[Case], seed: int, share: float
     summary = f"seed {seed}: {len(cases)} compared, {len(different)} different {dict(commands)}\n"
     details = "\n".join(f"{str(case)[:300]}\n    {found[0]}"[:700] for case, found in different[:60])
     if share == EQUAL_SHARE:
-        assert not [case for case, _ in different if case.sample.is_stream], summary + details
+        streams = [case for case, _ in different if case.sample.is_stream and case.path != _BY_INTENT]
+        assert not streams, summary + details
     assert len(different) <= (1 - share) * len(cases), summary + details
 
 

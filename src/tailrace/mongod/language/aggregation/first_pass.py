@@ -30,9 +30,10 @@ class NamedStage(NamedTuple):
 
 
 def check_stage_names(stages: Sequence[Any], has_stage: Callable[[str], bool]) -> None:
-    """Raise for the first stage that is not one, or that does not exist."""
+    """Raise for the first stage that is not one, or that does not exist, up to one with further checks."""
     for stage in stages:
-        _stage_type(single_stage(stage)[0], has_stage)
+        if _stage_type(single_stage(stage)[0], has_stage).check is not None:
+            return
 
 
 def read_stages(stages: Sequence[Any], context: PipelineContext) -> list[NamedStage]:

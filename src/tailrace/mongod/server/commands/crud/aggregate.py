@@ -52,7 +52,9 @@ def _check_first(context: Context) -> None:
     check_database(context)
     if is_given(context.command.get("writeConcern")):
         WriteConcern.parse(context.command["writeConcern"])
-    check_stage_names(context.command["pipeline"], context.node.release.has_stage)
+    pipeline = context.command["pipeline"]
+    if not is_change_stream(pipeline):
+        check_stage_names(pipeline, context.node.release.has_stage)
 
 
 COMMAND = Command(
