@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tailrace.testing.sharded_cluster import ShardedCluster
+from tailrace.web.http_thread import HttpThread
+from tailrace.web.subject import Subject
 from tests.cli.console import Here
 from tests.clients.programs import MODULES
 from tests.web.conftest import STORED
-from tests.web.site import Site, serving_page
+from tests.web.site import Site
 
 ROOT = Path(__file__).parents[2]
 
@@ -159,9 +162,15 @@ def test_nothing_may_come_from_another_host(site: Site) -> None:
 
 
 def test_a_cluster_has_its_shards_and_their_oplogs() -> None:
-    with serving_page("--shards", "2") as site:
+    faults: list[Exception] = []
+    page = HttpThread("127.0.0.1", 0)
+    with ShardedCluster(shards=2) as cluster:
+        page.start(Subject(command="serve", source=cluster.uri, clients_uri=cluster.uri), faults.append)
+        site = Site(cluster.uri, page.address.rstrip("/"), cluster.client())
         deployment = site.get("/api/state").json["deployment"]
         oplogs = {key[1] for key in figures(site) if key[0] == "tailrace_oplog_bytes"}
+        page.stop()
+    assert not faults
     assert deployment["kind"] == "sharded cluster"
     assert [node["role"] for node in deployment["nodes"]] == ["router", "primary", "primary"]
     assert len(deployment["shards"]) == 2

@@ -214,7 +214,10 @@ def in_short(error: BaseException) -> str:
         return "no answer in time"
     if isinstance(error, OperationFailure):
         return str((error.details or {}).get("errmsg", error))
-    return str(error).partition(", Timeout:")[0].partition(", full error:")[0]
+    text = str(error)
+    for detail in (" (configured timeouts:", ", Timeout:", ", full error:"):
+        text = text.partition(detail)[0]
+    return text
 
 
 def _optime(shown: Any) -> float:

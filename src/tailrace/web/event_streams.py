@@ -34,19 +34,19 @@ class EventStreams:
         queue: asyncio.Queue[Message | None] = asyncio.Queue(_MOST_WAITING)
         reading = asyncio.create_task(self._read(messages, queue))
         ending = asyncio.create_task(self._ended.wait())
+        taking = asyncio.create_task(queue.get())
         try:
             while True:
-                taking = asyncio.create_task(queue.get())
                 await asyncio.wait([taking, ending], return_when=asyncio.FIRST_COMPLETED)
                 message = taking.result() if taking.done() else None
                 if message is None:
-                    taking.cancel()
                     return
                 kind, data = message
                 yield f"event: {kind}\ndata: {data}\n\n"
+                taking = asyncio.create_task(queue.get())
         finally:
-            reading.cancel()
-            ending.cancel()
+            for task in (reading, ending, taking):
+                task.cancel()
 
     async def _read(self, messages: AsyncGenerator[Message], queue: asyncio.Queue[Message | None]) -> None:
         try:
