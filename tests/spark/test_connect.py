@@ -61,7 +61,8 @@ dp.create_sink("history", "tailrace.pipeline", {{"history": history}})
 
 @dp.append_flow(target="history")
 def events():
-    return spark.readStream.format("tailrace.pipeline").options(path={oplog!r}, history=history).load()
+    options = {{"path": {oplog!r}, "history": history, "maxEntriesPerTrigger": "600"}}
+    return spark.readStream.format("tailrace.pipeline").options(**options).load()
 """
 
 
