@@ -16,7 +16,8 @@ from bson import Int64
 from pymongo.database import Database
 
 from tailrace.bson.documents import encode
-from tailrace.cli.main import COMMANDS, FAILED, INTERRUPTED, NO_READER, USED_WRONGLY
+from tailrace.cli.commands import COMMANDS
+from tailrace.cli.main import FAILED, INTERRUPTED, NO_READER, USED_WRONGLY
 from tailrace.events.resume_token import ResumeToken
 from tailrace.testing.replica_set import ReplicaSet
 
@@ -141,7 +142,7 @@ def test_every_command_is_documented_with_all_its_options(command: str) -> None:
 
 @pages
 def test_named_options_exist(page: Path) -> None:
-    known = {"--help", "--version"}
+    known = {"--help", "--version", "--config"}
     for command in COMMANDS:
         known |= {option for action in actions(command) for option in action.option_strings}
     named = [name for code in code_of(page.read_text()) for name in re.findall(r"(?<!\S)--[a-z-]+", code)]

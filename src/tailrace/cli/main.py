@@ -1,7 +1,7 @@
-"""The console script `tailrace`: the table of commands, and the place where errors become sentences.
+"""The console script `tailrace`: the place where errors become sentences.
 
-A command is a module with `HELP` (one line), `add_arguments(parser)` and `run(arguments) -> exit code`. It
-raises what it cannot handle; `main` turns the error into one line on standard error and an exit code:
+A command (`commands.py`) raises what it cannot handle; `main` turns the error into one line on standard error
+and an exit code:
 
 ==== ====================================================================================================
 0    success; also a stream that ended because it was invalidated
@@ -10,8 +10,6 @@ raises what it cannot handle; `main` turns the error into one line on standard e
 130  interrupted from the keyboard
 141  the reader of the output has gone (as if ended by SIGPIPE)
 ==== ====================================================================================================
-
-A command is imported when it is called, so that a small one starts fast.
 """
 
 import argparse
@@ -20,44 +18,19 @@ import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib import import_module
 from pathlib import Path
-from typing import Final, NoReturn, Protocol, cast
+from typing import Final
 
 import tailrace
+from tailrace.cli.commands import COMMANDS, all_option_names, command_named, parser_of
 from tailrace.cli.failures import STANDARD_OUTPUT, writing_to
+from tailrace.cli.settings.parser import Parser
 from tailrace.errors import CommandError, TailraceError, UsageError
-
-COMMANDS: Final = {
-    "check": "tailrace.cli.check",
-    "pipeline": "tailrace.cli.pipeline",
-    "replay": "tailrace.cli.replay",
-    "serve": "tailrace.cli.serve",
-    "spec-test": "tailrace.cli.spec_test",
-    "token": "tailrace.cli.token",
-    "watch": "tailrace.cli.watch",
-}
 
 FAILED: Final = 1
 USED_WRONGLY: Final = 2
 INTERRUPTED: Final = 130
 NO_READER: Final = 141
-
-
-class Command(Protocol):
-    """The interface of a module in `COMMANDS`."""
-
-    HELP: str
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
-
-    def run(self, arguments: argparse.Namespace) -> int:
-        """Return the exit code."""
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; see `{self.prog} --help`")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -98,23 +71,17 @@ def _dispatch(argv: list[str]) -> int:
         if text.startswith("--") and text.endswith("=--"):
             raise UsageError(f"{text.removesuffix('=--')} has no value; see `tailrace --help`")
     if argv and argv[0] in COMMANDS:
-        command = _command(argv[0])
-        parser = _Parser(prog=f"tailrace {argv[0]}", description=command.HELP, allow_abbrev=False)
-        command.add_arguments(parser)
-        return command.run(parser.parse_args(argv[1:]))
+        arguments = parser_of(argv[0]).read(argv[1:], os.environ, COMMANDS, all_option_names)
+        return command_named(argv[0]).run(arguments)
     if argv and not argv[0].startswith("-"):
         raise UsageError(f"there is no command {argv[0]}; there are: {', '.join(COMMANDS)}")
     _overview(with_commands="-h" in argv or "--help" in argv).parse_args(argv)
     raise UsageError("no command was given; see `tailrace --help`")
 
 
-def _command(name: str) -> Command:
-    return cast("Command", import_module(COMMANDS[name]))
-
-
 def _overview(*, with_commands: bool) -> argparse.ArgumentParser:
     """The parser of a command line that names no command."""
-    parser = _Parser(
+    parser = Parser(
         prog="tailrace",
         usage="tailrace COMMAND ...",
         description="MongoDB change streams in Python: oplogs in, change streams out.",
@@ -123,7 +90,7 @@ def _overview(*, with_commands: bool) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"tailrace {tailrace.__version__}")
     if with_commands:
-        lines = [f"  {name:<12}{_command(name).HELP}" for name in COMMANDS]
+        lines = [f"  {name:<12}{command_named(name).HELP}" for name in COMMANDS]
         parser.epilog = "\n".join(
             ["commands:", *lines, "", "`tailrace COMMAND --help` lists the options of a command."]
         )

@@ -1,7 +1,6 @@
 """The options of `tailrace serve`."""
 
 import argparse
-import os
 import sys
 from pathlib import Path
 from typing import Final
@@ -23,8 +22,6 @@ from tailrace.mongod.server.options import (
 from tailrace.mongod.store.store import DEFAULT_OPLOG_SIZE
 from tailrace.mongod.store.tables import DEFAULT_MAP_SIZE
 
-_USER_VARIABLE: Final = "TAILRACE_AUTH_USER"
-_PASSWORD_VARIABLE: Final = "TAILRACE_AUTH_PASSWORD_FILE"
 _MEGABYTE: Final = 1 << 20
 _MAX_OPLOG_MEGABYTES: Final = 1 << 20
 _GIGABYTE: Final = 1 << 30
@@ -129,15 +126,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--auth-user",
         metavar="NAME",
-        default=os.environ.get(_USER_VARIABLE),
-        help=f"the first user, an administrator; created if there are no users. Default: {_USER_VARIABLE}",
+        help="the first user, an administrator; created if there are no users",
     )
     add(
         "--auth-password-file",
         metavar="FILE",
         type=Path,
-        default=os.environ.get(_PASSWORD_VARIABLE),
-        help=f"the file with the password of the first user. Default: {_PASSWORD_VARIABLE}",
+        help="the file with the password of the first user",
     )
     add_tls_arguments(parser)
     add_http_argument(parser)

@@ -1,6 +1,7 @@
 """The pipeline that `tailrace serve` runs: whether there is one, its command line, and how it connects."""
 
 import argparse
+import os
 import secrets
 import sys
 from collections.abc import Iterable, Mapping
@@ -11,7 +12,9 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from tailrace.cli.commands import parser_of
 from tailrace.cli.pipeline import duration
+from tailrace.cli.settings.sources import without_options
 from tailrace.cli.spark_needs import missing_for_spark
 from tailrace.errors import UsageError
 from tailrace.events.stream_release import Since
@@ -22,6 +25,7 @@ from tailrace.mongod.server.emulation.release import Release
 from tailrace.mongod.server.server import Server
 from tailrace.mongod.server.streams.pipeline_child import COMPONENT, PipelineChild, Progress, allowed_silence
 
+_COMMAND: Final = "pipeline"
 _HISTORY_FOLDER: Final = "history"
 _CALM_TRIGGER: Final = "5s"
 _PROMPT_TRIGGER: Final = "0s"
@@ -50,7 +54,7 @@ class Pipeline:
         """The child's command line; ``source`` are the arguments that name the deployment."""
         master = [] if self.master is None else ["--master", self.master]
         return [
-            *(sys.executable, "-m", "tailrace", "pipeline", *source, "--history", self.history),
+            *(sys.executable, "-m", "tailrace", _COMMAND, *source, "--history", self.history),
             *("--trigger", self.trigger, "--log-level", log_level, "--end-with-input", *master),
             *("--http", "off"),  # the page of the server shows it
         ]
@@ -119,6 +123,7 @@ def new_child(server: Server | Cluster, pipeline: Pipeline, log: Logbook, folder
         niceness=pipeline.niceness,
         progress=lambda: _progress(server),
         silence_seconds=allowed_silence(duration(pipeline.trigger)),
+        environment=without_options(os.environ, parser_of(_COMMAND).options, _COMMAND),
     )
 
 
