@@ -17,6 +17,7 @@ COMMANDS: Final = {
     "replay": "tailrace.cli.replay",
     "serve": "tailrace.cli.serve",
     "spec-test": "tailrace.cli.spec_test",
+    "status": "tailrace.cli.status",
     "token": "tailrace.cli.token",
     "watch": "tailrace.cli.watch",
 }

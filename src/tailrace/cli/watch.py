@@ -29,7 +29,7 @@ from tailrace.client.token_store import FileTokenStore
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError, UsageError
 from tailrace.sources.deployments.connection_string import ConnectionString, is_uri
-from tailrace.sources.deployments.driver_errors import command_error
+from tailrace.sources.deployments.driver_errors import command_error, in_brief
 
 HELP: Final = "print a change stream of a deployment as lines of Extended JSON"
 
@@ -167,8 +167,7 @@ def _command_error(error: PyMongoError, arguments: argparse.Namespace) -> Comman
     details = getattr(error, "details", None)
     if isinstance(details, Mapping) and "code" in details:
         return CommandError(details["code"], str(details.get("errmsg", "the server gave no reason")))
-    reason = str(error).partition(" (configured timeouts")[0]
-    return CommandError(ErrorCode.HostUnreachable, f"the deployment does not answer: {reason}")
+    return CommandError(ErrorCode.HostUnreachable, f"the deployment does not answer: {in_brief(error)}")
 
 
 class _Printer:
