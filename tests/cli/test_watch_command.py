@@ -236,7 +236,7 @@ def test_forms_of_the_output(
     canonical = here(*base).output.decode()
     relaxed = json.loads(here(*base, "--relaxed").output)
     assert relaxed["fullDocument"] == {"_id": 0, "n": 0}
-    assert datetime.fromisoformat(relaxed["wallTime"]["$date"])
+    assert datetime.fromisoformat(relaxed["wallTime"]["$date"]).year >= 2024
     pretty = here(*base, "--pretty").output.decode()
     assert json.loads(pretty) == json.loads(canonical)
     assert '\n  "operationType": "insert",\n' in pretty
