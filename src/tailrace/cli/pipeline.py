@@ -10,12 +10,12 @@ import argparse
 import re
 from typing import Final
 
+from tailrace.cli.logs.arguments import add_log_arguments
 from tailrace.cli.private_files import private_files
 from tailrace.cli.serving.page import add_http_argument
 from tailrace.cli.sources.connection import add_connection_arguments, connection_string
 from tailrace.cli.sources.folders import history_argument
 from tailrace.errors import UsageError
-from tailrace.log_lines import LEVELS
 from tailrace.sources.deployments.connection_string import is_uri
 
 HELP: Final = "build the history of a deployment with Spark: every event, in order, exactly once"
@@ -115,12 +115,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="end when standard input is closed, for a supervisor that may be killed",
     )
-    add(
-        "--log-level",
-        choices=LEVELS,
-        default="info",
-        help="lowest level that is logged to standard error; default: info",
-    )
+    add_log_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -5,12 +5,12 @@ import sys
 from pathlib import Path
 from typing import Final
 
+from tailrace.cli.logs.arguments import add_log_arguments
 from tailrace.cli.serving.exposure import TEST_COMMANDS, check_exposure, is_loopback
 from tailrace.cli.serving.page import add_http_argument
 from tailrace.cli.serving.tls_arguments import add_tls_arguments, tls_of
 from tailrace.cli.sources.folders import history_argument, local_folder
 from tailrace.errors import UsageError
-from tailrace.log_lines import LEVELS
 from tailrace.mongod.server.admin.audit import AuditLog
 from tailrace.mongod.server.emulation.version import VERSION
 from tailrace.mongod.server.options import (
@@ -162,12 +162,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="on",
         help="off: streams show only what the pipeline has written to the history; default: on",
     )
-    add(
-        "--log-level",
-        choices=LEVELS,
-        default="info",
-        help="lowest level that is logged to standard error; default: info",
-    )
+    add_log_arguments(parser)
     add(
         "--set-parameter",
         metavar="NAME=VALUE",

@@ -13,6 +13,7 @@ from typing import Any, Final
 from urllib.parse import urlencode
 
 from tailrace.cli.commands import parser_of
+from tailrace.cli.logs.arguments import JSON
 from tailrace.cli.pipeline import duration
 from tailrace.cli.settings.sources import without_options
 from tailrace.cli.spark_needs import missing_for_spark
@@ -55,7 +56,8 @@ class Pipeline:
         master = [] if self.master is None else ["--master", self.master]
         return [
             *(sys.executable, "-m", "tailrace", _COMMAND, *source, "--history", self.history),
-            *("--trigger", self.trigger, "--log-level", log_level, "--end-with-input", *master),
+            *("--trigger", self.trigger, "--log-level", log_level, "--log-format", JSON),
+            *("--end-with-input", *master),
             *("--http", "off"),  # the page of the server shows it
         ]
 

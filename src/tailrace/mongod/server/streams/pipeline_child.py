@@ -19,7 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tailrace.log_lines import parse_line
+from tailrace.log_lines import ENDED, parse_line
 from tailrace.mongod.server.admin.logbook import Logbook
 
 COMPONENT: Final = "PIPELINE"
@@ -237,6 +237,9 @@ class PipelineChild:
                 self._sentence = line.removeprefix(_ERROR_PREFIX)
             elif line:
                 self._log.debug(COMPONENT, "Output of Spark", text=line)
+            return
+        if parsed.message == ENDED:
+            self._sentence = str(parsed.attributes.get("error", ""))
             return
         if "rows" in parsed.attributes:
             self.state = "running"
