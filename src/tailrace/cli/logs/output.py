@@ -133,15 +133,28 @@ def _pump(reading: int, handler: logging.Handler) -> None:
 
 
 def _log(lines: list[bytes], handler: logging.Handler) -> None:
-    """Log text that arrived together as one line; what is already a line of a log keeps its fields."""
+    """Log text; the lines of a traceback are one record. What is a line of a log keeps its fields."""
     text: list[str] = []
     for line in [line.decode(errors="replace").rstrip() for line in lines]:
         parsed = parse_line(line)
-        if parsed is None:
-            text += [line] if line else []
-            continue
-        extra = fields(parsed.context, parsed.component, **parsed.attributes)
-        _emit(handler, parsed.level, parsed.message, extra)
+        if parsed is not None:
+            extra = fields(parsed.context, parsed.component, **parsed.attributes)
+            _emit(handler, parsed.level, parsed.message, extra)
+        elif text and _continues(line, text):
+            text.append(line)
+        elif line:
+            _emit_text(handler, text)
+            text = [line]
+    _emit_text(handler, text)
+
+
+def _continues(line: str, text: list[str]) -> bool:
+    """Whether a line belongs to the text before it: it is indented, or ends a traceback of Python's."""
+    ends_traceback = text[0].startswith("Traceback") and text[-1].startswith((" ", "Traceback"))
+    return line.startswith((" ", "\t", "Caused by")) or ends_traceback
+
+
+def _emit_text(handler: logging.Handler, text: list[str]) -> None:
     if text:
         further = fields(text="\n".join(text[1:])) if len(text) > 1 else fields()
         _emit(handler, _level_of("\n".join(text)), text[0], further)
