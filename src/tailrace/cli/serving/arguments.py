@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from tailrace.cli.logs.arguments import add_log_arguments
+from tailrace.cli.pipeline import add_history_arguments
 from tailrace.cli.serving.exposure import TEST_COMMANDS, check_exposure, is_loopback
 from tailrace.cli.serving.page import add_http_argument
 from tailrace.cli.serving.tls_arguments import add_tls_arguments, tls_of
@@ -156,6 +157,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run no pipeline: streams can be resumed only as far back as the oplog goes",
     )
     add("--spark-master", metavar="M", help="Spark's master for the pipeline; default: this machine")
+    add_history_arguments(parser)
     add(
         "--head",
         choices=["on", "off"],
