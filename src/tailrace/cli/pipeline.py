@@ -7,13 +7,14 @@
 """
 
 import argparse
+import os
 import re
 from typing import Final
 
 from tailrace.cli.logs.arguments import add_log_arguments
 from tailrace.cli.private_files import private_files
 from tailrace.cli.serving.page import add_http_argument
-from tailrace.cli.sources.connection import add_connection_arguments, connection_string
+from tailrace.cli.sources.connection import add_connection_arguments, connection_string, without_scheme
 from tailrace.cli.sources.folders import history_argument
 from tailrace.errors import UsageError
 from tailrace.sources.deployments.connection_string import is_uri
@@ -127,6 +128,10 @@ def add_history_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     from tailrace.cli.history_job import run_history_job
 
+    for text in arguments.source:
+        reason = without_scheme(text)
+        if reason is not None and not os.path.exists(text):
+            raise UsageError(f"there is no file {text}; {reason}")
     if not arguments.shard:
         given = arguments.source[0] if len(arguments.source) == 1 and is_uri(arguments.source[0]) else None
         if given is not None or not arguments.source:

@@ -22,7 +22,12 @@ from tailrace.cli.asking.report import Report, State
 from tailrace.cli.failures import STANDARD_OUTPUT, writing_to
 from tailrace.cli.output import print_line
 from tailrace.cli.pipeline import duration
-from tailrace.cli.sources.connection import SOURCE_VARIABLE, add_connection_arguments, connection_string
+from tailrace.cli.sources.connection import (
+    SOURCE_VARIABLE,
+    add_connection_arguments,
+    connection_string,
+    without_scheme,
+)
 from tailrace.errors import HistoryError, SourceUnavailableError, UsageError
 from tailrace.places import history_place
 from tailrace.sources.deployments.connection_string import ConnectionString, is_uri
@@ -88,7 +93,8 @@ def _report(place: str, max_lag: float) -> Report:
     except (SourceUnavailableError, HistoryError) as error:
         report.unreachable = str(error)
         if not isinstance(place, ConnectionString) and not os.path.exists(place):
-            report.unreachable = f"there is no folder {place}; a connection string begins with mongodb://"
+            reason = without_scheme(place) or "a connection string begins with mongodb://"
+            report.unreachable = f"there is no folder {place}; {reason}"
     report.judge(max_lag)
     return report
 

@@ -27,7 +27,13 @@ from tailrace.cli.json_arguments import (
     token_argument,
     utf8_argument,
 )
-from tailrace.cli.sources.connection import SOURCE_VARIABLE, add_connection_arguments, connection_string
+from tailrace.cli.sources.connection import (
+    SOURCE_VARIABLE,
+    add_connection_arguments,
+    connection_string,
+    without_scheme,
+)
+from tailrace.cli.sources.namespaces import namespace_argument
 from tailrace.cli.watching.forms import coloured, pretty, relaxed
 from tailrace.cli.watching.outputs import CommandForEach, Output, PrintedEvents, parquet_output
 from tailrace.client.options import Document, Keywords
@@ -209,7 +215,8 @@ def _client(uri: ConnectionString) -> MongoClient[RawBSONDocument]:
     try:
         return MongoClient(utf8_argument("ADDRESS", uri), document_class=RawBSONDocument, **defaults)
     except (InvalidURI, ConfigurationError, ValueError, OSError) as error:  # OSError: a file of certificates
-        raise UsageError(f"{uri.shown} is not the address of a deployment: {error}") from None
+        reason = without_scheme(uri.shown) or error
+        raise UsageError(f"{uri.shown} is not the address of a deployment: {reason}") from None
 
 
 def _opened(
@@ -221,9 +228,9 @@ def _opened(
 ) -> ChangeStream[RawBSONDocument]:
     target: MongoClient[RawBSONDocument] | Database[RawBSONDocument] | Collection[RawBSONDocument] = client
     if namespace is not None:
-        database, dot, collection = utf8_argument("NAMESPACE", namespace).partition(".")
+        database, collection = namespace_argument("NAMESPACE", namespace)
         try:
-            target = client[database][collection] if dot else client[database]
+            target = client[database] if collection is None else client[database][collection]
         except InvalidName as error:
             raise UsageError(f"{namespace} is not a namespace: {error}") from None
     try:

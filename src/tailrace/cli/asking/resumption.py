@@ -11,6 +11,7 @@ from tailrace.cli.asking import words
 from tailrace.cli.asking.deployment import Deployment, ask_deployment
 from tailrace.cli.asking.history import history_in
 from tailrace.cli.asking.oplog import entries_after
+from tailrace.cli.sources.namespaces import namespace_argument
 from tailrace.errors import HistoryError, UsageError
 from tailrace.events.cluster_time import END_OF_TIME, seconds_of
 from tailrace.events.token_explanation import TokenExplanation, TokenKind
@@ -137,7 +138,6 @@ def _refusal(
     client: Client, uri: str, token: dict[str, Any], explained: TokenExplanation, namespace: str | None
 ) -> str | None:
     """Open a stream after the token; return why the server refuses that."""
-    database, dot, collection = (namespace or "").partition(".")
     stages: list[dict[str, Any]] = (
         [] if explained.fragment is None else [{"$changeStreamSplitLargeEvent": {}}]
     )
@@ -147,7 +147,8 @@ def _refusal(
     try:
         target: Any = client
         if namespace is not None:
-            target = client[database][collection] if dot else client[database]
+            database, collection = namespace_argument("--ns", namespace)
+            target = client[database] if collection is None else client[database][collection]
         with target.watch(
             stages, start_after=token, batch_size=1, max_await_time_ms=_AWAIT_MS, **options
         ) as stream:
