@@ -33,8 +33,12 @@ CODE = re.compile(r"`([^`\n]+)`")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"[\w./]+\.(?:py|md|svg|toml|txt)")
 IDENTIFIER = re.compile(r"[A-Za-z_][\w.]*")
-OPTIONS_OF_OTHERS = {"--pipe", "--archives", "--conf", "--eval", "--py-files"}
-"""Options of `mongosh` and `spark-submit` that the pages name."""
+OPTIONS_OF_OTHERS = {
+    *("--pipe", "--eval", "--archive", "--oplog"),
+    *("--archives", "--conf", "--py-files"),
+    *("--file", "--filename", "--from-file", "--tag", "--unit"),
+}
+"""Options of MongoDB's tools, `spark-submit`, Docker, Kubernetes and systemd that the pages name."""
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 
