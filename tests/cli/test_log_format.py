@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 from tailrace.testing.replica_set import ReplicaSet
-from tests.cli.console import tailrace
-from tests.cli.serving import end, serving
+from tests.cli.console import Here
 
 # What libraries, children and Python itself write while a log is JSON.
 NOISE = """
@@ -53,11 +52,11 @@ def test_text_of_others_has_a_level() -> None:
     assert not {"written by hand", "Ours"}.intersection(messages)
 
 
-def test_an_error_at_the_end_is_a_line_of_json_too(tmp_path: Path) -> None:
+def test_an_error_at_the_end_is_a_line_of_json_too(here: Here, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     options = ("serve", "--no-spark", "--data", tmp_path / "file" / "data")
-    plain = tailrace(*options)
-    outcome = tailrace(*options, "--log-format", "json")
+    plain = here(*options)
+    outcome = here(*options, "--log-format", "json")
     line = json.loads(outcome.error.splitlines()[-1])
     assert outcome.code == plain.code == 2
     assert line["attr"] == {"error": plain.sentence, "exitCode": 2}
@@ -75,11 +74,6 @@ def test_a_server_logs_text_on_a_terminal() -> None:
     shown = os.read(primary, 1 << 16).decode()
     os.close(primary)
     assert re.match(r"\d\d:\d\d:\d\d INFO    [A-Z]+ +\S", shown)
-
-
-def test_a_server_that_is_asked_for_text_logs_text() -> None:
-    with serving("--log-format", "text") as (process, _), pytest.raises(json.JSONDecodeError):
-        end(process, signal.SIGTERM)
 
 
 @pytest.mark.slow

@@ -107,7 +107,7 @@ def wait(condition: Any) -> None:
         time.sleep(0.05)
 
 
-def test_a_server_runs_its_pipeline_and_stops_it(tmp_path: Path) -> None:
+def test_a_server_runs_its_pipeline_and_stops_it(here: Here, tmp_path: Path) -> None:
     """Streams read only the history; a failed pipeline is restarted; a killed server leaves no process."""
     kept = (
         "--keep-age",
@@ -132,6 +132,11 @@ def test_a_server_runs_its_pipeline_and_stops_it(tmp_path: Path) -> None:
 
             wait(lambda: status()["state"] == "running" and status()["lagSeconds"] < 10)
             assert status()["kernel"] == kernel_in_words()
+            outcome = here("status", process.uri, "--max-lag", "30s")
+            shown = {line.split()[0]: line for line in outcome.lines}
+            assert (outcome.code, outcome.lines[-1]) == (0, "healthy")
+            assert shown["pipeline"].split()[1] == "running,"
+            assert shown["kernel"].endswith(kernel_in_words())
             first = status()["pid"]
             arguments = Path(f"/proc/{first}/cmdline").read_text().split("\0")
             passed = dict(pairwise(arguments))
