@@ -72,7 +72,11 @@ def read_elsewhere(environment: Mapping[str, str], options: Collection[str]) -> 
 
 
 def without_options(environment: Mapping[str, str], options: Collection[str], command: str) -> dict[str, str]:
-    """The environment of a child process whose options are all arguments."""
+    """The environment of a child process whose options are all arguments.
+
+    >>> without_options({"TAILRACE_KEEP_AGE": "9d", "TAILRACE_KERNEL": "numpy"}, ["keep-age"], "pipeline")
+    {'TAILRACE_KERNEL': 'numpy'}
+    """
     ours = {f"{prefix}{_upper(name)}" for name in options for prefix in (PREFIX, _prefix_of(command))}
     ours |= {CONFIG_VARIABLE, *_READ_ELSEWHERE}
     return {name: value for name, value in environment.items() if name not in ours}
