@@ -8,6 +8,7 @@ from typing import Any
 from tailrace.cli.asking import words
 from tailrace.cli.asking.oplog import OplogWindow
 from tailrace.events.cluster_time import seconds_of
+from tailrace.events.resume_token import cluster_time_of
 from tailrace.sources.deployments.clients import Client
 from tailrace.sources.deployments.driver_errors import driver_errors
 
@@ -22,8 +23,10 @@ class OpenStream:
     events: int
     asked: float
     """When its client last asked for events, in seconds since 1970; now, while it waits for some."""
+    position: float
+    """Up to when it has read, in seconds since 1970; a MongoDB shows no more than when its client asked."""
     lag_seconds: float
-    """How much was written since then; no stream is further than when its client last asked."""
+    """How much was written after its position; 0 while it waits for events."""
     stays_seconds: float | None
     """How long its position stays in the oplog; None if nothing is written."""
     resumed: bool
@@ -34,6 +37,7 @@ class OpenStream:
             "client": self.client,
             "events": self.events,
             "askedAt": words.moment(self.asked),
+            "position": words.moment(self.position),
             "lagSeconds": round(self.lag_seconds),
             "leavesOplogSeconds": None if self.stays_seconds is None else round(self.stays_seconds),
             "resumed": self.resumed,
@@ -75,13 +79,15 @@ def _read(
         is_waiting = operation.get("type") != "idleCursor"
         last = cursor.get("lastAccessDate")
         asked = now if is_waiting or last is None else _seconds(last)
-        stays = [left for oplog in oplogs if (left := oplog.stays(asked, now)) is not None]
+        position = asked if is_waiting else min(asked, _position(cursor, asked))
+        stays = [left for oplog in oplogs if (left := oplog.stays(position, now)) is not None]
         yield OpenStream(
             _scope(stage, operation),
             str(operation.get("client") or operation.get("client_s") or "?"),
             int(cursor.get("nDocsReturned", 0)),
             asked,
-            max(newest - asked, 0.0),
+            position,
+            max(newest - position, 0.0),
             min(stays, default=None),
             any(name in stage for name in _RESUMES),
         )
@@ -92,6 +98,12 @@ def _scope(stage: Mapping[str, Any], operation: Mapping[str, Any]) -> str:
         return "everything"
     name = str(operation.get("ns", ""))
     return f"{name.removesuffix(_ALL)}.*" if name.endswith(_ALL) else name
+
+
+def _position(cursor: Mapping[str, Any], asked: float) -> float:
+    """The position that a server of Tailrace shows; on others, when the client asked."""
+    token = cursor.get("postBatchResumeToken")
+    return float(seconds_of(cluster_time_of(token["_data"]))) if isinstance(token, Mapping) else asked
 
 
 def _seconds(moment: datetime) -> float:
