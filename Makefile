@@ -19,7 +19,7 @@ JVM_TESTERS ?= 2
 # Of each random comparison with a real MongoDB.
 SEEDS ?= 20
 
-.PHONY: browser clients collected java mongod lint run serve tour test test-jvm test-others test-slow test-icu oracle mutants check attack bench native clean
+.PHONY: browser clients collected java package site mongod lint run serve tour test test-jvm test-others test-slow test-icu oracle mutants check attack bench native clean
 
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Tailrace needs Python 3.11 or newer on the path"; exit 1; }
@@ -116,6 +116,20 @@ native: $(READY) ## the compiled kernel, built with cargo into the environment, 
 		$(BIN)/pytest -q -m "not slow" tests/lake/test_kernel.py tests/lake/test_bulk_rows.py \
 			tests/lake/test_bulk_forms.py -n 2; \
 	else echo "SKIPPED: the compiled kernel needs cargo, which is not on the path; numpy makes the rows"; fi
+
+# In an environment of its own: what builds a package is not what it needs.
+package: $(READY) ## the wheel and the source distribution in out/dist, built and checked
+	$(BIN)/python -m venv --clear $(VENV)/package
+	$(VENV)/package/bin/pip install --quiet --disable-pip-version-check build twine
+	rm -rf out/dist && $(VENV)/package/bin/python -m build --outdir out/dist .
+	$(VENV)/package/bin/twine check --strict out/dist/*
+	$(VENV)/package/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt out/dist/*.whl
+	cd out && ../$(VENV)/package/bin/tailrace --version && ../$(VENV)/package/bin/tailrace config > /dev/null
+
+site: $(READY) ## the documentation as a site with search, in out/site
+	$(BIN)/python -m venv $(VENV)/site
+	$(VENV)/site/bin/pip install --quiet --disable-pip-version-check 'mkdocs-material>=9.6,<10'
+	$(VENV)/site/bin/mkdocs build --strict --quiet
 
 bench: $(READY) ## ratios measured in one run
 	$(BIN)/python -m bench

@@ -16,7 +16,8 @@ from bson import Int64
 from pymongo.database import Database
 
 from tailrace.bson.documents import encode
-from tailrace.cli.main import COMMANDS, FAILED, INTERRUPTED, NO_READER, USED_WRONGLY
+from tailrace.cli.commands import COMMANDS
+from tailrace.cli.main import FAILED, INTERRUPTED, NO_READER, USED_WRONGLY
 from tailrace.events.resume_token import ResumeToken
 from tailrace.testing.replica_set import ReplicaSet
 
@@ -32,8 +33,12 @@ CODE = re.compile(r"`([^`\n]+)`")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 FILE = re.compile(r"[\w./]+\.(?:py|md|svg|toml|txt)")
 IDENTIFIER = re.compile(r"[A-Za-z_][\w.]*")
-OPTIONS_OF_OTHERS = {"--pipe", "--archives", "--conf", "--eval", "--py-files"}
-"""Options of `mongosh` and `spark-submit` that the pages name."""
+OPTIONS_OF_OTHERS = {
+    *("--pipe", "--eval", "--archive", "--oplog"),
+    *("--archives", "--conf", "--py-files"),
+    *("--file", "--filename", "--from-file", "--tag", "--unit"),
+}
+"""Options of MongoDB's tools, `spark-submit`, Docker, Kubernetes and systemd that the pages name."""
 
 pages = pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
 
@@ -141,10 +146,12 @@ def test_every_command_is_documented_with_all_its_options(command: str) -> None:
 
 @pages
 def test_named_options_exist(page: Path) -> None:
-    known = {"--help", "--version"}
+    known = {"--help", "--version", "--config"}
     for command in COMMANDS:
         known |= {option for action in actions(command) for option in action.option_strings}
-    named = [name for code in code_of(page.read_text()) for name in re.findall(r"(?<!\S)--[a-z-]+", code)]
+    named = [
+        name for code in code_of(page.read_text()) for name in re.findall(r"(?<!\S)--[a-z][a-z-]*", code)
+    ]
     assert set(named) - OPTIONS_OF_OTHERS <= known
 
 
@@ -217,6 +224,20 @@ def test_the_driver_in_the_readme_runs(capsys: pytest.CaptureFixture[str]) -> No
     assert capsys.readouterr().out == (
         "insert {'_id': 1, 'item': 'lamp'}\nupdate {'_id': 1, 'item': 'lamp', 'paid': True}\n"
     )
+
+
+def test_the_query_in_the_readme_prints_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with ReplicaSet(history=tmp_path / "events", builds_history=True) as replica_set:
+        orders = replica_set.client().shop.orders
+        orders.insert_many([{"_id": number} for number in range(5)])
+        orders.update_one({"_id": 1}, {"$set": {"paid": True}})
+        orders.delete_one({"_id": 2})
+        replica_set.catch_up()
+    monkeypatch.chdir(tmp_path)
+    exec(readme_python("scan_delta("), {})
+    assert capsys.readouterr().out in blocks(README)
 
 
 def test_the_test_in_the_readme_passes(tailrace_database: Database[dict[str, Any]]) -> None:

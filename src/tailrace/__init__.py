@@ -5,7 +5,7 @@ nor PyMongo.
 
 | Name | For |
 |---|---|
-| `watch`, `watch_async` | a change stream of any MongoDB deployment, which resumes after errors |
+| `watch`, `awatch` | a change stream of any MongoDB deployment, which resumes after errors |
 | `process`, `process_async` | every event handled at least once, with a stored position |
 | `replay` | the events of archived oplogs |
 | `change_stream`, `register` | change streams as DataFrames on Spark |
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from tailrace.cli.spark_needs import missing_for_spark
-    from tailrace.client.aio import AsyncChangeStream, watch_async
+    from tailrace.client.aio import AsyncChangeStream, awatch, watch_async
     from tailrace.client.errors import MissingResumeTokenError
     from tailrace.client.events import EventRecord
     from tailrace.client.processing import process, process_async
@@ -64,6 +64,7 @@ __all__ = [
     "TokenStore",
     "UsageError",
     "__version__",
+    "awatch",
     "change_stream",
     "explain_token",
     "missing_for_spark",
@@ -78,7 +79,7 @@ __all__ = [
 
 _NAMES: Final = {
     "tailrace.cli.spark_needs": ("missing_for_spark",),
-    "tailrace.client.aio": ("AsyncChangeStream", "watch_async"),
+    "tailrace.client.aio": ("AsyncChangeStream", "awatch", "watch_async"),
     "tailrace.client.errors": ("MissingResumeTokenError",),
     "tailrace.client.events": ("EventRecord",),
     "tailrace.client.processing": ("process", "process_async"),

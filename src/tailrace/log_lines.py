@@ -1,8 +1,7 @@
 """Write log records as MongoDB's log does: one JSON object per line.
 
 Everything logs through the standard `logging` module, to loggers below ``tailrace``. The component of a line
-is
-the last part of the logger's name, its further fields come from `fields`:
+is the last part of the logger's name, its further fields come from `fields`:
 
 >>> import io
 >>> out = io.StringIO()
@@ -14,7 +13,7 @@ the last part of the logger's name, its further fields come from `fields`:
 >>> line.level, line.component, line.message, line.attributes
 ('info', 'PIPELINE', 'Progress', {'rows': 7})
 
-Tools that read a mongod's log read these lines.
+Tools that read a mongod's log read these lines. `TextFormatter` writes lines for people.
 """
 
 import json
@@ -34,6 +33,8 @@ LEVELS: Final = {
 _SEVERITIES: Final = {"debug": "D1", "info": "I", "warning": "W", "error": "E"}
 _LEVELS_BY_LETTER: Final = {severity[0]: level for level, severity in _SEVERITIES.items()}
 _NO_CONTEXT: Final = "-"
+ENDED: Final = "Ended with an error"
+"""The message of the last line of a process that failed; its field `error` is the sentence."""
 
 
 def fields(context: str = _NO_CONTEXT, component: str | None = None, /, **attributes: Any) -> dict[str, Any]:
@@ -61,22 +62,38 @@ class LineFormatter(logging.Formatter):
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
+class TextFormatter(logging.Formatter):
+    """Lines for a terminal: time of day, severity, component, message, fields."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        component = getattr(record, "component", None) or record.name.rpartition(".")[2].upper()
+        moment = datetime.fromtimestamp(record.created).astimezone()
+        severity = _level_of(record.levelno).upper()
+        attributes = getattr(record, "attributes", None) or {}
+        shown = "".join(f"  {name}={_short(value)}" for name, value in attributes.items())
+        return f"{moment:%H:%M:%S} {severity:<7} {component:<9} {record.getMessage()}{shown}"
+
+
+def _short(value: Any) -> str:
+    return value if isinstance(value, str) and " " not in value else json.dumps(value, default=str)
+
+
 class LineHandler(logging.StreamHandler[TextIO]):
     """Writes lines to a stream. A stream that nobody reads any more is no reason to stop working."""
 
-    def __init__(self, stream: TextIO) -> None:
+    def __init__(self, stream: TextIO, formatter: logging.Formatter | None = None) -> None:
+        """Lines are JSON, unless another ``formatter`` is given."""
         super().__init__(stream)
-        self.setFormatter(LineFormatter())
+        self.setFormatter(formatter or LineFormatter())
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the name in `logging`
         pass
 
 
 @contextmanager
-def logging_to(stream: TextIO, level: str) -> Iterator[None]:
-    """Write what Tailrace logs from a level on to a stream, and nowhere else, until the block ends."""
+def logging_to(handler: logging.Handler, level: str) -> Iterator[None]:
+    """Pass what Tailrace logs from a level on to a handler, and nowhere else, until the block ends."""
     log = logging.getLogger("tailrace")
-    handler = LineHandler(stream)
     before = log.level, log.propagate
     log.setLevel(LEVELS[level])
     log.propagate = False

@@ -8,17 +8,18 @@ import pytest
 
 import tailrace as package
 from tailrace.cli import main as console_main
+from tailrace.cli.commands import COMMANDS
 from tests.cli.console import Here, tailrace
 
 
 def test_help_names_every_command() -> None:
     outcome = tailrace("--help")
     assert outcome.code == 0
-    for name in console_main.COMMANDS:
+    for name in COMMANDS:
         assert f"\n  {name} " in outcome.output.decode()
 
 
-@pytest.mark.parametrize("name", console_main.COMMANDS)
+@pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_help(name: str) -> None:
     outcome = tailrace(name, "--help")
     assert outcome.code == 0
@@ -95,7 +96,7 @@ def test_an_unexpected_error_is_a_sentence_too(
     (tmp_path / "faulty_command.py").write_text(command)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.delitem(sys.modules, "faulty_command", raising=False)
-    monkeypatch.setitem(console_main.COMMANDS, "faulty", "faulty_command")
+    monkeypatch.setitem(COMMANDS, "faulty", "faulty_command")
     assert console_main.main(["faulty"]) == code
     error = capsys.readouterr().err
     assert sentence in error

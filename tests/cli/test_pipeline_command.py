@@ -7,11 +7,13 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tailrace.cli.pipeline import duration, size
 from tailrace.lake.bulk.kernel import kernel_in_words
 from tailrace.lake.table import HistoryTable
 from tests.cli.console import Here
@@ -75,7 +77,7 @@ def test_archived_oplogs_become_a_history_of_a_limited_size(tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr.decode()
     assert done.stdout == b""
     log = [json.loads(line) for line in done.stderr.decode().splitlines() if line.startswith("{")]
-    assert log[0]["msg"] == "Starting Spark"
+    assert [line["msg"] for line in log[:2]] == ["Serving the page", "Starting Spark"]
     assert log[-1]["msg"] == "Pipeline ended"
     assert log[-1]["attr"]["rows"] > 2000
     assert log[-1]["attr"]["batches"] >= 3
@@ -105,9 +107,19 @@ def wait(condition: Any) -> None:
         time.sleep(0.05)
 
 
-def test_a_server_runs_its_pipeline_and_stops_it(tmp_path: Path) -> None:
+def test_a_server_runs_its_pipeline_and_stops_it(here: Here, tmp_path: Path) -> None:
     """Streams read only the history; a failed pipeline is restarted; a killed server leaves no process."""
-    with served(tmp_path, "--head", "off", "--spark-master", "local[2,4]", spark=True) as process:
+    kept = (
+        "--keep-age",
+        "90d",
+        "--keep-size",
+        "1.5GB",
+        "--trigger",
+        "0s",
+        "--spark-conf",
+        "spark.ui.enabled=false",
+    )
+    with served(tmp_path, "--head", "off", "--spark-master", "local[2,4]", *kept, spark=True) as process:
         with process.client() as client:
             with client.shop.watch(max_await_time_ms=1000) as stream:
                 client.shop.orders.insert_one({"_id": 1})
@@ -120,7 +132,17 @@ def test_a_server_runs_its_pipeline_and_stops_it(tmp_path: Path) -> None:
 
             wait(lambda: status()["state"] == "running" and status()["lagSeconds"] < 10)
             assert status()["kernel"] == kernel_in_words()
+            outcome = here("status", process.uri, "--max-lag", "30s")
+            shown = {line.split()[0]: line for line in outcome.lines}
+            assert (outcome.code, outcome.lines[-1]) == (0, "healthy")
+            assert shown["pipeline"].split()[1] == "running,"
+            assert shown["kernel"].endswith(kernel_in_words())
             first = status()["pid"]
+            arguments = Path(f"/proc/{first}/cmdline").read_text().split("\0")
+            passed = dict(pairwise(arguments))
+            assert passed["--spark-conf"] == "spark.ui.enabled=false"
+            assert (duration(passed["--keep-age"]), duration(passed["--trigger"])) == (90 * 86400, 0)
+            assert size(passed["--keep-size"]) == size("1.5GB")
             os.kill(first, signal.SIGKILL)
             wait(lambda: status()["pid"] not in (first, None))
             second = status()["pid"]

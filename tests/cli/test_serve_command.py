@@ -125,6 +125,9 @@ def test_a_data_directory_in_use(here: Here, tmp_path: Path) -> None:
         (["--data", "/proc/nothing"], "cannot use the data directory /proc/nothing"),
         (["--head", "off"], "--head off needs the history"),
         (["--spark-master", "local[1]"], "--spark-master is for a server with a pipeline"),
+        (["--keep-age", "9d"], "--keep-age is for a server with a pipeline"),
+        (["--keep-size", "9"], "9 is not a size such as"),
+        (["--spark-conf", "spark.x=1"], "--spark-conf is for a server with a pipeline"),
     ],
 )
 def test_a_server_that_cannot_start_is_one_sentence(here: Here, options: list[str], words: str) -> None:

@@ -1,12 +1,17 @@
 """`tailrace watch` as users call it, on a real server."""
 
 import json
+import os
+import pty
+import re
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from bson import Timestamp
 from pymongo.database import Database
 
 from tailrace.testing.replica_set import ReplicaSet
@@ -180,3 +185,136 @@ def test_events_are_printed_when_they_arrive(
             assert keys([process.stdout.readline()]) == [1]
         finally:
             process.terminate()
+
+
+@pytest.fixture
+def tokens(tailrace_database: Database[Document], started: str) -> list[str]:
+    """The tokens of the six inserts."""
+    with tailrace_database.orders.watch(start_at_operation_time=timestamp(started)) as stream:
+        return [str(next(stream)["_id"]["_data"]) for _ in range(6)]
+
+
+def timestamp(argument: str) -> Timestamp:
+    found = json.loads(argument)["$timestamp"]
+    return Timestamp(found["t"], found["i"])
+
+
+@pytest.mark.parametrize("option", ["--resume-after", "--start-after"])
+@pytest.mark.parametrize("is_hex", [True, False])
+def test_a_token_is_hex_text_or_a_document(
+    here: Here,
+    tailrace_uri: str,
+    tailrace_database: Database[Document],
+    tokens: list[str],
+    option: str,
+    is_hex: bool,
+) -> None:
+    namespace = f"{tailrace_database.name}.orders"
+    token = tokens[3] if is_hex else json.dumps({"_data": tokens[3]})
+    assert keys(here("watch", tailrace_uri, namespace, option, token, "--max", "2").lines) == [4, 5]
+
+
+@pytest.mark.parametrize("form", ["%Y-%m-%dT%H:%M:%SZ", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S+00:00"])
+def test_a_stream_starts_at_a_time_of_day(
+    here: Here, tailrace_uri: str, tailrace_database: Database[Document], started: str, form: str
+) -> None:
+    moment = datetime.fromtimestamp(timestamp(started).time, UTC).strftime(form)
+    namespace = f"{tailrace_database.name}.orders"
+    outcome = here("watch", tailrace_uri, namespace, "--start-at", moment, "--max", "6")
+    assert keys(outcome.lines) == [0, 1, 2, 3, 4, 5]
+
+
+def test_a_time_that_is_none_is_one_sentence(here: Here, tailrace_uri: str) -> None:
+    assert "--start-at-operation-time" in here("watch", tailrace_uri, "--start-at", "yesterday").sentence
+    assert "from 1970 to 2106" in here("watch", tailrace_uri, "--start-at", "1950-01-01").sentence
+
+
+def test_forms_of_the_output(
+    here: Here, tailrace_uri: str, tailrace_database: Database[Document], started: str
+) -> None:
+    base = ("watch", tailrace_uri, f"{tailrace_database.name}.orders", "--start-at", started, "--max", "1")
+    canonical = here(*base).output.decode()
+    relaxed = json.loads(here(*base, "--relaxed").output)
+    assert relaxed["fullDocument"] == {"_id": 0, "n": 0}
+    assert datetime.fromisoformat(relaxed["wallTime"]["$date"]).year >= 2024
+    pretty = here(*base, "--pretty").output.decode()
+    assert json.loads(pretty) == json.loads(canonical)
+    assert '\n  "operationType": "insert",\n' in pretty
+    coloured = here(*base, "--color", "always").output.decode()
+    assert '\x1b[32m"insert"\x1b[0m' in coloured
+    assert re.sub(r"\x1b\[\d+m", "", coloured) == canonical
+    assert "\x1b" not in canonical
+
+
+def test_a_command_runs_for_each_event_until_it_fails(
+    here: Here, tailrace_uri: str, tailrace_database: Database[Document], started: str, tmp_path: Path
+) -> None:
+    namespace = f"{tailrace_database.name}.orders"
+    token_file, seen = tmp_path / "token", tmp_path / "seen"
+    base = ("watch", tailrace_uri, namespace, "--start-at", started, "--token-file", token_file, "--relaxed")
+    fails = (
+        f"cat > {tmp_path}/event && ! grep -q '\"n\": 2' {tmp_path}/event && cat {tmp_path}/event >> {seen}"
+    )
+    outcome = here(*base, "--exec", fails)
+    assert outcome.code == 1
+    assert "the command of --exec ended with exit code 1" in outcome.sentence
+    assert outcome.output == b""
+    # the event that failed is the first of the next run
+    assert here(*base, "--exec", f"cat >> {seen}", "--max", "4").code == 0
+    assert [json.loads(line)["fullDocument"]["n"] for line in seen.read_text().splitlines()] == [
+        0,
+        1,
+        2,
+        3,
+        4,
+        5,
+    ]
+
+
+def test_events_are_written_to_parquet(
+    here: Here,
+    tailrace_uri: str,
+    tailrace_database: Database[Document],
+    started: str,
+    tokens: list[str],
+    tmp_path: Path,
+) -> None:
+    pq = pytest.importorskip("pyarrow.parquet")
+    namespace = f"{tailrace_database.name}.orders"
+    base = ("watch", tailrace_uri, namespace, "--start-at", started, "--max", "3")
+    file, folder, token_file = tmp_path / "events.parquet", tmp_path / "folder", tmp_path / "token"
+    assert here(*base, "--into", file).code == 0
+    rows = pq.read_table(file).to_pylist()
+    assert [row["token"] for row in rows] == tokens[:3]
+    assert rows[0]["ns"] == {"db": tailrace_database.name, "coll": "orders"}
+    assert json.loads(rows[1]["fullDocument"])["n"] == {"$numberInt": "1"}
+    assert json.loads(rows[1]["event"])["operationType"] == rows[1]["operationType"] == "insert"
+    assert "exists" in here(*base, "--into", file).sentence
+    for _ in range(2):
+        assert here(*base, "--into", folder, "--token-file", token_file).code == 0
+    written = [row["token"] for path in sorted(folder.iterdir()) for row in pq.read_table(path).to_pylist()]
+    assert sorted(written) == tokens
+
+
+def test_two_outputs_exclude_each_other(here: Here, tailrace_uri: str) -> None:
+    assert "exclude each other" in here("watch", tailrace_uri, "--exec", "cat", "--into", "x").sentence
+
+
+def test_on_a_terminal_it_says_that_it_is_connected(
+    tailrace_uri: str, tailrace_database: Database[Document], started: str
+) -> None:
+    primary, secondary = pty.openpty()
+    arguments = ["watch", tailrace_uri, tailrace_database.name, "--start-at", started, "--max", "1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "tailrace", *arguments],
+        stdout=secondary,
+        stderr=secondary,
+        check=False,
+        timeout=60,
+    )
+    os.close(secondary)
+    shown = os.read(primary, 1 << 16).decode()
+    os.close(primary)
+    assert done.returncode == 0
+    assert shown.startswith(f"watching {tailrace_database.name} at 127.0.0.1:")
+    assert '\x1b[32m"insert"' in shown

@@ -13,11 +13,12 @@ from bson.codec_options import TypeDecoder, TypeRegistry
 from bson.raw_bson import RawBSONDocument
 from pymongo import AsyncMongoClient, MongoClient
 from pymongo.collection import Collection
+from pymongo.database import Database
 from pymongo.errors import ConfigurationError, OperationFailure, PyMongoError
 from pymongo.monitoring import CommandStartedEvent
 from pymongo.read_concern import ReadConcern
 
-from tailrace import AsyncChangeStream, watch, watch_async
+from tailrace import AsyncChangeStream, awatch, watch, watch_async
 from tailrace.spectest.recorder import CommandRecorder
 from tailrace.testing.replica_set import ReplicaSet
 from tests.client.shells import Event, keys, opened, take
@@ -421,3 +422,20 @@ async def _some(stream: AsyncChangeStream[Event], count: int) -> Any:
         count -= 1
         if count == 0:
             return
+
+
+def test_an_async_stream_is_opened_by_its_block(tailrace_uri: str, tailrace_database: Database[Any]) -> None:
+    async def scenario() -> None:
+        async with AsyncMongoClient[dict[str, Any]](tailrace_uri) as client:
+            orders = client[tailrace_database.name].orders
+            async with awatch(orders, [{"$match": {"n": {"$exists": False}}}]) as stream:
+                await orders.insert_one({"_id": 1})
+                assert (await anext(stream))["documentKey"] == {"_id": 1}
+                token = stream.resume_token
+            assert not stream.alive
+            again = await awatch(orders, start_after=token)
+            await orders.insert_one({"_id": 2})
+            assert (await again.next())["documentKey"] == {"_id": 2}
+            await again.close()
+
+    asyncio.run(scenario())

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tailrace.cli.replay_spark import LARGE, chooses_spark
+from tailrace.cli.replaying.on_spark import LARGE, chooses_spark
 from tailrace.events.scope import Scope
 from tailrace.pipeline.replay import ReplayJob
 from tailrace.pipeline.streams.stream_spec import StreamSpec

@@ -4,11 +4,15 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pymongo.database import Database
+from pyspark.sql import SparkSession
 
 from tailrace.errors import UsageError
 from tailrace.pipeline import java
+from tailrace.spark import register
 
 SCRIPT = """
 from tailrace.spark.session import build_session
@@ -97,3 +101,29 @@ def test_a_session_has_the_measured_settings_and_a_quiet_log(tmp_path: Path) -> 
     shown = run.stdout.splitlines()
     assert shown == ["Europe/Berlin org.apache.hadoop.fs.RawLocalFileSystem", "50"], run.stderr
     assert "WARN " not in run.stderr
+
+
+def test_a_session_that_registered_nothing_finds_the_format(
+    spark: SparkSession, tailrace_uri: str, tailrace_database: Database[dict[str, Any]]
+) -> None:
+    tailrace_database.orders.insert_many([{"_id": number} for number in range(3)])
+    plain = spark.newSession()
+    plain.conf.unset("spark.sql.python.filterPushdown.enabled")
+    rows = (
+        plain.read.format("tailrace").option("uri", tailrace_uri).option("database", tailrace_database.name)
+    )
+    found = rows.load().where("operationType = 'insert'").select("token").collect()
+    assert len(found) == 3
+
+
+def test_workers_without_tailrace_are_refused(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    python = tmp_path / "python3"
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))
+    with pytest.raises(
+        UsageError, match=f"workers run {python}, which has no Tailrace; set .* PYSPARK_PYTHON"
+    ):
+        register(spark)

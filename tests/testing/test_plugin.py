@@ -84,6 +84,36 @@ def test_tests_do_not_affect_each_other(pytester: pytest.Pytester) -> None:
     run(pytester).assert_outcomes(passed=5)
 
 
+def test_the_ini_file_has_options_of_all_servers(pytester: pytest.Pytester) -> None:
+    pytester.makeini(
+        """
+        [pytest]
+        tailrace_members = 2
+        tailrace_server_version = 7.0.1
+        tailrace_parameters =
+            cursorTimeoutMillis = 1234
+        """
+    )
+    pytester.makepyfile(
+        """
+        import pytest
+
+        def test_shared(tailrace_server, tailrace_client):
+            assert len(tailrace_server.members) == 2
+            assert tailrace_client.server_info()["version"] == "7.0.1"
+            shown = tailrace_client.admin.command("getParameter", cursorTimeoutMillis=1)
+            assert shown["cursorTimeoutMillis"] == 1234
+
+        @pytest.mark.tailrace(server_version="6.0.27")
+        def test_own(tailrace_own_server):
+            client = tailrace_own_server.client()
+            assert client.server_info()["version"] == "6.0.27"
+            assert client.admin.command("getParameter", cursorTimeoutMillis=1)["cursorTimeoutMillis"] == 1234
+        """
+    )
+    run(pytester, "--strict-markers").assert_outcomes(passed=2)
+
+
 def test_the_plugin_is_found_by_its_entry_point() -> None:
     (entry,) = entry_points(group="pytest11", name="tailrace")
     assert entry.load() is sys.modules["tailrace.testing.plugin"]

@@ -4,7 +4,6 @@ import argparse
 import logging
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -12,6 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from tailrace.cli.json_arguments import named_argument, paths_by_name, release_argument, shard_and_path
+from tailrace.cli.logs.output import log_output
 from tailrace.cli.serving.pipeline_page import PipelinePage
 from tailrace.cli.spark_needs import require_spark
 from tailrace.errors import PipelineError, SourceUnavailableError, StoreUnavailableError, UsageError
@@ -35,7 +35,8 @@ def run_history_job(arguments: argparse.Namespace) -> int:
     require_spark(arguments.master)
     try:
         with (
-            logging_to(sys.stderr, arguments.log_level),
+            log_output(arguments.log_format, arguments.log_level) as handler,
+            logging_to(handler, arguments.log_level),
             _ending(with_input=arguments.end_with_input) as ending,
             PipelinePage(arguments) as page,
             _source(arguments) as source,

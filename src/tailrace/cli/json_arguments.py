@@ -1,13 +1,19 @@
 """Parse arguments that are text, Extended JSON, or of the form NAME=VALUE."""
 
+import re
 from collections.abc import Callable, Collection, Iterable
-from typing import Any, TypeAlias
+from datetime import UTC, datetime
+from typing import Any, Final, TypeAlias
+
+from bson import Timestamp
 
 from tailrace.bson import documents, extjson
 from tailrace.bson import raw as rawbson
 from tailrace.errors import CommandError, UsageError
 from tailrace.events.stream_release import StreamRelease
 from tailrace.places import local_path
+
+_HEX: Final = re.compile(r"(?:[0-9A-Fa-f]{2})+")
 
 
 def utf8_argument(option: str, text: str) -> str:
@@ -41,6 +47,26 @@ def document_argument(option: str, text: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise _not_a_document(option)
     return value
+
+
+def token_argument(option: str, text: str) -> dict[str, Any]:
+    """A resume token: the hex text of `_data`, or the document as Extended JSON."""
+    text = text.strip()
+    return {"_data": text} if _HEX.fullmatch(text) else document_argument(option, text)
+
+
+def time_argument(option: str, text: str) -> Any:
+    """A cluster time: JSON, or the first of a second in ISO 8601, which is in UTC if it has no offset."""
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return value_argument(option, text)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    try:
+        return Timestamp(int(moment.timestamp()), 1)
+    except ValueError:
+        raise UsageError(f"the time of {option} has to be from 1970 to 2106") from None
 
 
 def stages_argument(option: str, text: str) -> list[dict[str, Any]]:

@@ -1,7 +1,7 @@
-"""The console script `tailrace`: the table of commands, and the place where errors become sentences.
+"""The console script `tailrace`: the place where errors become sentences.
 
-A command is a module with `HELP` (one line), `add_arguments(parser)` and `run(arguments) -> exit code`. It
-raises what it cannot handle; `main` turns the error into one line on standard error and an exit code:
+A command (`commands.py`) raises what it cannot handle; `main` turns the error into one line on standard error
+and an exit code:
 
 ==== ====================================================================================================
 0    success; also a stream that ended because it was invalidated
@@ -10,67 +10,46 @@ raises what it cannot handle; `main` turns the error into one line on standard e
 130  interrupted from the keyboard
 141  the reader of the output has gone (as if ended by SIGPIPE)
 ==== ====================================================================================================
-
-A command is imported when it is called, so that a small one starts fast.
 """
 
 import argparse
+import logging
 import os
 import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
-from importlib import import_module
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NoReturn, Protocol, cast
+from typing import Final
 
 import tailrace
+from tailrace.cli.commands import COMMANDS, all_option_names, command_named, parser_of
 from tailrace.cli.failures import STANDARD_OUTPUT, writing_to
+from tailrace.cli.logs.arguments import JSON
+from tailrace.cli.settings.parser import Parser
 from tailrace.errors import CommandError, TailraceError, UsageError
-
-COMMANDS: Final = {
-    "check": "tailrace.cli.check",
-    "pipeline": "tailrace.cli.pipeline",
-    "replay": "tailrace.cli.replay",
-    "serve": "tailrace.cli.serve",
-    "spec-test": "tailrace.cli.spec_test",
-    "token": "tailrace.cli.token",
-    "watch": "tailrace.cli.watch",
-}
+from tailrace.log_lines import ENDED, LineFormatter, fields
 
 FAILED: Final = 1
 USED_WRONGLY: Final = 2
 INTERRUPTED: Final = 130
 NO_READER: Final = 141
-
-
-class Command(Protocol):
-    """The interface of a module in `COMMANDS`."""
-
-    HELP: str
-
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
-
-    def run(self, arguments: argparse.Namespace) -> int:
-        """Return the exit code."""
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}; see `{self.prog} --help`")
+_LOGGER: Final = "tailrace.control"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code."""
+    reporter = _Reporter()
     try:
-        code = _run(sys.argv[1:] if argv is None else list(argv))
+        code = _run(sys.argv[1:] if argv is None else list(argv), reporter)
         if sys.stdout is not None:  # it is None for a process started with its output closed
             with writing_to(STANDARD_OUTPUT):
                 sys.stdout.flush()
     except (UsageError, CommandError) as error:
-        return _report(error, USED_WRONGLY)
+        return reporter.report(error, USED_WRONGLY)
     except TailraceError as error:
-        return _report(error, FAILED)
+        return reporter.report(error, FAILED)
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
@@ -79,42 +58,37 @@ def main(argv: Sequence[str] | None = None) -> int:
     except OSError as error:
         _abandon_output()
         place = f" {error.filename}" if error.filename else ""
-        return _report(f"cannot read or write{place}: {error.strerror or error}", FAILED)
+        return reporter.report(f"cannot read or write{place}: {error.strerror or error}", FAILED)
     except Exception as error:
-        return _report(_internal(error), FAILED)
+        return reporter.report(_internal(error), FAILED)
     return code
 
 
-def _run(argv: list[str]) -> int:
+def _run(argv: list[str], reporter: "_Reporter") -> int:
     try:
-        return _dispatch(argv)
+        return _dispatch(argv, reporter)
     except SystemExit as end:  # argparse ends like this after --help and --version
         return int(end.code or 0)
 
 
-def _dispatch(argv: list[str]) -> int:
+def _dispatch(argv: list[str], reporter: "_Reporter") -> int:
     for text in argv:
         # argparse reads this as the end of the options, and the option gets no value.
         if text.startswith("--") and text.endswith("=--"):
             raise UsageError(f"{text.removesuffix('=--')} has no value; see `tailrace --help`")
     if argv and argv[0] in COMMANDS:
-        command = _command(argv[0])
-        parser = _Parser(prog=f"tailrace {argv[0]}", description=command.HELP, allow_abbrev=False)
-        command.add_arguments(parser)
-        return command.run(parser.parse_args(argv[1:]))
+        arguments = parser_of(argv[0]).read(argv[1:], os.environ, COMMANDS, all_option_names)
+        reporter.as_json = getattr(arguments, "log_format", None) == JSON
+        return command_named(argv[0]).run(arguments)
     if argv and not argv[0].startswith("-"):
         raise UsageError(f"there is no command {argv[0]}; there are: {', '.join(COMMANDS)}")
     _overview(with_commands="-h" in argv or "--help" in argv).parse_args(argv)
     raise UsageError("no command was given; see `tailrace --help`")
 
 
-def _command(name: str) -> Command:
-    return cast("Command", import_module(COMMANDS[name]))
-
-
 def _overview(*, with_commands: bool) -> argparse.ArgumentParser:
     """The parser of a command line that names no command."""
-    parser = _Parser(
+    parser = Parser(
         prog="tailrace",
         usage="tailrace COMMAND ...",
         description="MongoDB change streams in Python: oplogs in, change streams out.",
@@ -123,7 +97,7 @@ def _overview(*, with_commands: bool) -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"tailrace {tailrace.__version__}")
     if with_commands:
-        lines = [f"  {name:<12}{_command(name).HELP}" for name in COMMANDS]
+        lines = [f"  {name:<12}{command_named(name).HELP}" for name in COMMANDS]
         parser.epilog = "\n".join(
             ["commands:", *lines, "", "`tailrace COMMAND --help` lists the options of a command."]
         )
@@ -138,12 +112,26 @@ def _abandon_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _report(error: Exception | str, code: int) -> int:
-    """Print the error as one line, if standard error is open; return the exit code."""
-    if sys.stderr is not None:
-        with suppress(OSError):
-            print("tailrace:", " ".join(str(error).split()), file=sys.stderr)
-    return code
+@dataclass(slots=True)
+class _Reporter:
+    """Print an error as one line, if standard error is open."""
+
+    as_json: bool = False
+    """As a line of the log, for a command whose log is JSON."""
+
+    def report(self, error: Exception | str, code: int) -> int:
+        """Return the exit code."""
+        sentence = " ".join(str(error).split())
+        if self.as_json:
+            extra = fields(error=sentence, exitCode=code)
+            record = logging.makeLogRecord({"name": _LOGGER, "levelno": logging.ERROR, "msg": ENDED, **extra})
+            line = LineFormatter().format(record)
+        else:
+            line = f"tailrace: {sentence}"
+        if sys.stderr is not None:
+            with suppress(OSError):
+                print(line, file=sys.stderr)
+        return code
 
 
 def _internal(error: Exception) -> str:

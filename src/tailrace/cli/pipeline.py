@@ -7,15 +7,16 @@
 """
 
 import argparse
+import os
 import re
 from typing import Final
 
+from tailrace.cli.logs.arguments import add_log_arguments
 from tailrace.cli.private_files import private_files
 from tailrace.cli.serving.page import add_http_argument
-from tailrace.cli.sources.connection import add_connection_arguments, connection_string
+from tailrace.cli.sources.connection import add_connection_arguments, connection_string, without_scheme
 from tailrace.cli.sources.folders import history_argument
 from tailrace.errors import UsageError
-from tailrace.log_lines import LEVELS
 from tailrace.sources.deployments.connection_string import is_uri
 
 HELP: Final = "build the history of a deployment with Spark: every event, in order, exactly once"
@@ -64,6 +65,37 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="Spark's master, or sc://HOST[:PORT] for a server of Spark Connect; default: all cores of this "
         "machine",
     )
+    add_history_arguments(parser)
+    add("--max-entries", type=int, metavar="N", help="most oplog entries in one batch")
+    add(
+        "--max-bytes",
+        type=size,
+        metavar="SIZE",
+        help="most bytes of oplog entries in one batch, such as 512MB",
+    )
+    add(
+        "--server-version",
+        metavar="VERSION",
+        help="the MongoDB release whose change streams a new history imitates, such as 6.0.27; default: that "
+        "of the deployment, and the current one for archived oplogs",
+    )
+    add_http_argument(parser)
+    add(
+        "--insecure",
+        action="store_true",
+        help="serve the page on other addresses than the loopback address, without a user and TLS",
+    )
+    add(
+        "--end-with-input",
+        action="store_true",
+        help="end when standard input is closed, for a supervisor that may be killed",
+    )
+    add_log_arguments(parser)
+
+
+def add_history_arguments(parser: argparse.ArgumentParser) -> None:
+    """What a server lets its own pipeline do, too."""
+    add = parser.add_argument
     add(
         "--trigger",
         type=trigger,
@@ -71,13 +103,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="TIME|available-now",
         help="how often a batch begins, such as 5s (the default); 0s: as soon as there are new entries; "
         "available-now: read what is there and end (the default for archived oplogs)",
-    )
-    add("--max-entries", type=int, metavar="N", help="most oplog entries in one batch")
-    add(
-        "--max-bytes",
-        type=size,
-        metavar="SIZE",
-        help="most bytes of oplog entries in one batch, such as 512MB",
     )
     add(
         "--keep-age",
@@ -92,40 +117,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="delete the oldest events when the table is larger than this, such as 200GB; default: never",
     )
     add(
-        "--server-version",
-        metavar="VERSION",
-        help="the MongoDB release whose change streams a new history imitates, such as 6.0.27; default: that "
-        "of the deployment, and the current one for archived oplogs",
-    )
-    add(
         "--spark-conf",
         action="append",
         default=[],
         metavar="NAME=VALUE",
         help="a Spark setting; may be repeated",
     )
-    add_http_argument(parser)
-    add(
-        "--insecure",
-        action="store_true",
-        help="serve the page on other addresses than the loopback address, without a user and TLS",
-    )
-    add(
-        "--end-with-input",
-        action="store_true",
-        help="end when standard input is closed, for a supervisor that may be killed",
-    )
-    add(
-        "--log-level",
-        choices=LEVELS,
-        default="info",
-        help="lowest level that is logged to standard error; default: info",
-    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     from tailrace.cli.history_job import run_history_job
 
+    for text in arguments.source:
+        reason = without_scheme(text)
+        if reason is not None and not os.path.exists(text):
+            raise UsageError(f"there is no file {text}; {reason}")
     if not arguments.shard:
         given = arguments.source[0] if len(arguments.source) == 1 and is_uri(arguments.source[0]) else None
         if given is not None or not arguments.source:

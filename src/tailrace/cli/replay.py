@@ -1,4 +1,4 @@
-"""`tailrace replay`: the options of the command; `replay_stream` runs it.
+"""`tailrace replay`: the options of the command; `replaying` runs it.
 
 >>> parser = argparse.ArgumentParser()
 >>> add_arguments(parser)
@@ -76,6 +76,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from tailrace.cli.replay_stream import replay
+    from tailrace.cli.replaying.stream import replay
 
     return replay(arguments)

@@ -22,6 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from tailrace.cli.failures import STANDARD_OUTPUT, writing_to
+from tailrace.cli.logs.output import log_output
 from tailrace.cli.output import print_line
 from tailrace.cli.private_files import private_files
 from tailrace.cli.serving.arguments import add_arguments, read_arguments
@@ -52,8 +53,10 @@ _M_MMAP_THRESHOLD: Final = -3
 def run(arguments: argparse.Namespace) -> int:
     """Serve until a signal or the command `shutdown`."""
     options = read_arguments(arguments)
-    log = Logbook(options.log_level, sys.stderr)
     with ExitStack() as stack:
+        log = Logbook(
+            options.log_level, stack.enter_context(log_output(arguments.log_format, options.log_level))
+        )
         if options.audit is not None:
             stack.callback(options.audit.close)
         stack.enter_context(private_files())

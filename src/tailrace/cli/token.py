@@ -1,15 +1,18 @@
-"""`tailrace token`: explain a resume token."""
+"""`tailrace token`: explain a resume token, and show whether it can be resumed at a place."""
 
 import argparse
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from bson import Binary
 
 from tailrace.bson import extjson
 from tailrace.bson import raw as rawbson
 from tailrace.bson.documents import encode
-from tailrace.cli.json_arguments import raw_document_argument, utf8_argument
+from tailrace.cli.json_arguments import document_argument, raw_document_argument, utf8_argument
 from tailrace.cli.output import print_line
+from tailrace.cli.sources.connection import add_connection_arguments, connection_string
+from tailrace.errors import UsageError
 from tailrace.events.cluster_time import to_timestamp
 from tailrace.events.token_explanation import (
     WRITTEN_BY,
@@ -19,8 +22,13 @@ from tailrace.events.token_explanation import (
     iso_second,
     token_rows,
 )
+from tailrace.places import history_place
+from tailrace.sources.deployments.connection_string import is_uri
 
-HELP: Final = "explain a resume token"
+if TYPE_CHECKING:
+    from tailrace.cli.asking.resumption import Resumption
+
+HELP: Final = "explain a resume token, and show where it can be resumed"
 
 _LABEL_WIDTH: Final = 18
 _UUID_SUBTYPE: Final = 4
@@ -33,13 +41,46 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the hex text of _data, or the token document as Extended JSON; a text that ends in ... is "
         "explained up to there",
     )
+    parser.add_argument(
+        "--source",
+        metavar="URI|DIR",
+        help="also show whether it can be resumed there now: at a deployment, or in a history",
+    )
+    add_connection_arguments(parser)
+    parser.add_argument(
+        "--ns",
+        metavar="DB[.COLL]",
+        help="what the stream of the token watches; default: the whole deployment",
+    )
     parser.add_argument("--json", action="store_true", help="print one canonical Extended JSON object")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    explanation = _read(arguments.token.strip())
-    print_line(_as_json(explanation) if arguments.json else _as_text(explanation))
-    return 0
+    text = arguments.token.strip()
+    explanation = _read(text)
+    resumption = _resumption(arguments, text, explanation)
+    form = _as_json if arguments.json else _as_text
+    print_line(form(explanation, resumption))
+    return 0 if resumption is None or resumption.is_possible else 1
+
+
+def _resumption(
+    arguments: argparse.Namespace, text: str, explanation: TokenExplanation
+) -> "Resumption | None":
+    source = arguments.source
+    if source is None and arguments.source_file is None:
+        return None
+    if explanation.is_cut_off:
+        raise UsageError("the token is cut off, so nobody can resume from it; give the whole token")
+    # imported when needed: an explanation needs neither a driver nor a table
+    from tailrace.cli.asking.resumption import at_deployment, at_history
+
+    token = document_argument("TOKEN", text) if text.startswith("{") else {"_data": text}
+    if source is not None and not is_uri(source):
+        return at_history(history_place(source), token, explanation)
+    uri = connection_string(arguments, source, from_environment=False)
+    assert uri is not None
+    return at_deployment(uri, token, explanation, arguments.ns)
 
 
 def _read(text: str) -> TokenExplanation:
@@ -48,12 +89,18 @@ def _read(text: str) -> TokenExplanation:
     return explain_token(utf8_argument("TOKEN", text))
 
 
-def _as_text(explanation: TokenExplanation) -> str:
-    lines = [f"{label:<{_LABEL_WIDTH}}{text}" for label, text in token_rows(explanation)]
-    return "\n".join([*lines, "", explanation.meaning])
+def _as_text(explanation: TokenExplanation, resumption: "Resumption | None") -> str:
+    lines = [*_lines(token_rows(explanation)), "", explanation.meaning]
+    if resumption is not None:
+        lines += ["", *_lines(resumption.rows())]
+    return "\n".join(lines)
 
 
-def _as_json(explanation: TokenExplanation) -> str:
+def _lines(rows: Sequence[tuple[str, str | None]]) -> list[str]:
+    return [f"{label:<{_LABEL_WIDTH}}{text}" for label, text in rows if text is not None]
+
+
+def _as_json(explanation: TokenExplanation, resumption: "Resumption | None") -> str:
     fields: dict[str, Any] = {
         "clusterTime": to_timestamp(explanation.cluster_time),
         "time": iso_second(explanation.cluster_time),
@@ -70,6 +117,7 @@ def _as_json(explanation: TokenExplanation) -> str:
         "fragmentNum": explanation.fragment,
         "cutOff": explanation.is_cut_off,
         "meaning": explanation.meaning,
+        "resumption": None if resumption is None else resumption.as_document(),
     }
     return extjson.dumps_canonical(
         rawbson.document(*(_element(name, value) for name, value in fields.items() if value is not None))

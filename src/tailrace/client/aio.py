@@ -3,9 +3,10 @@
 A call that is cancelled loses no event: the next call opens a cursor at the same position.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator
+from functools import partial
 from types import TracebackType
-from typing import Self, Unpack
+from typing import Any, Generic, Self, Unpack
 
 from pymongo import AsyncMongoClient
 from pymongo.asynchronous.client_session import AsyncClientSession
@@ -38,6 +39,44 @@ async def watch_async(
     )
     await stream._run(stream._opening())
     return stream
+
+
+def awatch(
+    target: AsyncMongoClient[T] | AsyncDatabase[T] | AsyncCollection[T],
+    pipeline: Pipeline = (),
+    *,
+    session: AsyncClientSession | None = None,
+    merge_fragments: bool = False,
+    **options: Unpack[Keywords],
+) -> "AsyncOpening[T]":
+    """Open a change stream, with the options of `watch`.
+
+    Used as ``async with awatch(collection) as stream:``, or as ``stream = await awatch(collection)``.
+    """
+    return AsyncOpening(
+        partial(watch_async, target, pipeline, session=session, merge_fragments=merge_fragments, **options)
+    )
+
+
+class AsyncOpening(Generic[T]):
+    """A stream that is opened when it is awaited, or when its block begins, at whose end it is closed."""
+
+    def __init__(self, opening: Callable[[], Coroutine[Any, Any, "AsyncChangeStream[T]"]]) -> None:
+        self._opening = opening
+        self._stream: AsyncChangeStream[T] | None = None
+
+    def __await__(self) -> Generator[Any, None, "AsyncChangeStream[T]"]:
+        return self._opening().__await__()
+
+    async def __aenter__(self) -> "AsyncChangeStream[T]":
+        self._stream = await self
+        return self._stream
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._stream is not None:
+            await self._stream.close()
 
 
 class AsyncChangeStream(ChangeStreamFlow[T]):

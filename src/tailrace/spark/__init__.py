@@ -27,7 +27,13 @@ def __getattr__(name: str) -> object:
 
 
 def register(spark: "SparkSession") -> None:
-    """Register the formats `tailrace`, `tailrace.oplog` and `tailrace.pipeline` in a session."""
+    """Register the formats `tailrace`, `tailrace.oplog` and `tailrace.pipeline` in a session.
+
+    Raises `UsageError` if the session's workers on this machine run a Python that has no Tailrace.
+    """
+    from tailrace.spark.workers import check_workers
+
+    check_workers(spark)
     from tailrace.spark.change_stream_source import ChangeStreamSource
     from tailrace.spark.history_source import BatchSource
     from tailrace.spark.oplog_source import OplogDataSource

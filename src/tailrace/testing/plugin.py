@@ -13,13 +13,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from pymongo import MongoClient
+    from pymongo import AsyncMongoClient, MongoClient
     from pymongo.database import Database
 
     from tailrace.mongod.server.emulation.fail_points import FailPoint
     from tailrace.testing.in_thread import Mode
     from tailrace.testing.replica_set import ReplicaSet
+    from tailrace.testing.sharded_cluster import ShardedCluster
 
+MARKER = "tailrace"
 Document = dict[str, Any]
 FailPointSetter = Callable[..., "FailPoint"]
 """Called like `ReplicaSet.fail_point`; the fail point is switched off after the test."""
@@ -27,12 +29,46 @@ FailPointSetter = Callable[..., "FailPoint"]
 _numbers = itertools.count(1)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addini("tailrace_members", "members of the shared replica set; default: 1", default="1")
+    parser.addini("tailrace_server_version", "the MongoDB release that the servers present")
+    parser.addini("tailrace_parameters", "server parameters, NAME=VALUE, one to a line", "linelist")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers",
+        f"{MARKER}(**options): options of tailrace_own_server or tailrace_sharded_cluster in a test, such as "
+        "members=3 or shards=2",
+    )
+
+
+def _options(config: pytest.Config) -> dict[str, Any]:
+    """The options of all servers, from the ini file."""
+    found: dict[str, Any] = {}
+    if config.getini("tailrace_server_version"):
+        found["server_version"] = config.getini("tailrace_server_version")
+    parameters = [line.partition("=") for line in config.getini("tailrace_parameters")]
+    if parameters:
+        found["parameters"] = {name.strip(): value.strip() for name, _, value in parameters}
+    return found
+
+
+def _marked(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """The options of a test's own server: those of the ini file, then those of its marks."""
+    found = _options(request.config)
+    for mark in reversed(list(request.node.iter_markers(MARKER))):
+        found |= mark.kwargs
+    return found
+
+
 @pytest.fixture(scope="session")
-def tailrace_server() -> Iterator["ReplicaSet"]:
+def tailrace_server(pytestconfig: pytest.Config) -> Iterator["ReplicaSet"]:
     """The replica set that the tests of this process share."""
     from tailrace.testing.replica_set import ReplicaSet
 
-    with ReplicaSet() as replica_set:
+    members = int(pytestconfig.getini("tailrace_members"))
+    with ReplicaSet(members=members, **_options(pytestconfig)) as replica_set:
         yield replica_set
 
 
@@ -46,6 +82,17 @@ def tailrace_uri(tailrace_server: "ReplicaSet") -> str:
 def tailrace_client(tailrace_server: "ReplicaSet") -> "MongoClient[Document]":
     """PyMongo on the shared set."""
     return tailrace_server.client()
+
+
+@pytest.fixture(scope="session")
+def tailrace_async_client(tailrace_uri: str) -> Callable[..., "AsyncMongoClient[Document]"]:
+    """A function that returns an asynchronous client of the shared set.
+
+    Such a client belongs to one event loop, so each test makes and closes its own.
+    """
+    from pymongo import AsyncMongoClient
+
+    return lambda **options: AsyncMongoClient(tailrace_uri, **options)
 
 
 @pytest.fixture
@@ -102,9 +149,18 @@ def tailrace_clock(tailrace_server: "ReplicaSet") -> Iterator[Clock]:
 
 
 @pytest.fixture
-def tailrace_own_server() -> Iterator["ReplicaSet"]:
-    """A replica set for one test, which may disturb it in any way."""
+def tailrace_own_server(request: pytest.FixtureRequest) -> Iterator["ReplicaSet"]:
+    """A replica set for one test, which may disturb it; `pytest.mark.tailrace` sets its options."""
     from tailrace.testing.replica_set import ReplicaSet
 
-    with ReplicaSet() as replica_set:
+    with ReplicaSet(**_marked(request)) as replica_set:
         yield replica_set
+
+
+@pytest.fixture
+def tailrace_sharded_cluster(request: pytest.FixtureRequest) -> Iterator["ShardedCluster"]:
+    """A sharded cluster for one test, by default of two shards; `pytest.mark.tailrace` sets its options."""
+    from tailrace.testing.sharded_cluster import ShardedCluster
+
+    with ShardedCluster(**_marked(request)) as cluster:
+        yield cluster

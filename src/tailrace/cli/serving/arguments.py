@@ -1,17 +1,17 @@
 """The options of `tailrace serve`."""
 
 import argparse
-import os
 import sys
 from pathlib import Path
 from typing import Final
 
+from tailrace.cli.logs.arguments import add_log_arguments
+from tailrace.cli.pipeline import add_history_arguments
 from tailrace.cli.serving.exposure import TEST_COMMANDS, check_exposure, is_loopback
 from tailrace.cli.serving.page import add_http_argument
 from tailrace.cli.serving.tls_arguments import add_tls_arguments, tls_of
 from tailrace.cli.sources.folders import history_argument, local_folder
 from tailrace.errors import UsageError
-from tailrace.log_lines import LEVELS
 from tailrace.mongod.server.admin.audit import AuditLog
 from tailrace.mongod.server.emulation.version import VERSION
 from tailrace.mongod.server.options import (
@@ -23,8 +23,6 @@ from tailrace.mongod.server.options import (
 from tailrace.mongod.store.store import DEFAULT_OPLOG_SIZE
 from tailrace.mongod.store.tables import DEFAULT_MAP_SIZE
 
-_USER_VARIABLE: Final = "TAILRACE_AUTH_USER"
-_PASSWORD_VARIABLE: Final = "TAILRACE_AUTH_PASSWORD_FILE"
 _MEGABYTE: Final = 1 << 20
 _MAX_OPLOG_MEGABYTES: Final = 1 << 20
 _GIGABYTE: Final = 1 << 30
@@ -129,15 +127,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--auth-user",
         metavar="NAME",
-        default=os.environ.get(_USER_VARIABLE),
-        help=f"the first user, an administrator; created if there are no users. Default: {_USER_VARIABLE}",
+        help="the first user, an administrator; created if there are no users",
     )
     add(
         "--auth-password-file",
         metavar="FILE",
         type=Path,
-        default=os.environ.get(_PASSWORD_VARIABLE),
-        help=f"the file with the password of the first user. Default: {_PASSWORD_VARIABLE}",
+        help="the file with the password of the first user",
     )
     add_tls_arguments(parser)
     add_http_argument(parser)
@@ -161,18 +157,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run no pipeline: streams can be resumed only as far back as the oplog goes",
     )
     add("--spark-master", metavar="M", help="Spark's master for the pipeline; default: this machine")
+    add_history_arguments(parser)
     add(
         "--head",
         choices=["on", "off"],
         default="on",
         help="off: streams show only what the pipeline has written to the history; default: on",
     )
-    add(
-        "--log-level",
-        choices=LEVELS,
-        default="info",
-        help="lowest level that is logged to standard error; default: info",
-    )
+    add_log_arguments(parser)
     add(
         "--set-parameter",
         metavar="NAME=VALUE",

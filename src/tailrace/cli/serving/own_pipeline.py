@@ -1,6 +1,7 @@
 """The pipeline that `tailrace serve` runs: whether there is one, its command line, and how it connects."""
 
 import argparse
+import os
 import secrets
 import sys
 from collections.abc import Iterable, Mapping
@@ -11,7 +12,10 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 from urllib.parse import urlencode
 
+from tailrace.cli.commands import parser_of
+from tailrace.cli.logs.arguments import JSON
 from tailrace.cli.pipeline import duration
+from tailrace.cli.settings.sources import without_options
 from tailrace.cli.spark_needs import missing_for_spark
 from tailrace.errors import UsageError
 from tailrace.events.stream_release import Since
@@ -22,6 +26,7 @@ from tailrace.mongod.server.emulation.release import Release
 from tailrace.mongod.server.server import Server
 from tailrace.mongod.server.streams.pipeline_child import COMPONENT, PipelineChild, Progress, allowed_silence
 
+_COMMAND: Final = "pipeline"
 _HISTORY_FOLDER: Final = "history"
 _CALM_TRIGGER: Final = "5s"
 _PROMPT_TRIGGER: Final = "0s"
@@ -32,6 +37,9 @@ _PIPELINE_CONNECTS: Final[Since] = ((4, 4, 2),)
 """PyMongo accepts no older servers, and the pipeline calls `hello`."""
 _PIPELINE_USER: Final = "__pipeline"
 _PASSWORD_BYTES: Final = 32
+_KILOBYTE: Final = 1024
+_OF_THE_PIPELINE: Final = ("spark_master", "trigger", "keep_age", "keep_size", "spark_conf")
+"""Options that need one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,16 +50,17 @@ class Pipeline:
     """A folder, or the URL of an object store."""
     is_child: bool
     """False: another process builds this history."""
-    master: str | None
     trigger: str
     niceness: int
+    further: tuple[str, ...] = ()
+    """Arguments that are passed to it."""
 
     def command(self, source: list[str], log_level: str) -> list[str]:
         """The child's command line; ``source`` are the arguments that name the deployment."""
-        master = [] if self.master is None else ["--master", self.master]
         return [
-            *(sys.executable, "-m", "tailrace", "pipeline", *source, "--history", self.history),
-            *("--trigger", self.trigger, "--log-level", log_level, "--end-with-input", *master),
+            *(sys.executable, "-m", "tailrace", _COMMAND, *source, "--history", self.history),
+            *("--trigger", self.trigger, "--log-level", log_level, "--log-format", JSON),
+            *("--end-with-input", *self.further),
             *("--http", "off"),  # the page of the server shows it
         ]
 
@@ -59,20 +68,23 @@ class Pipeline:
 def pipeline_of(arguments: argparse.Namespace, log: Logbook, stack: ExitStack) -> Pipeline | None:
     """Return the pipeline that the options ask for; None for a server without a history."""
     prompt = arguments.head == "off"
+    asked = [
+        f"--{name.replace('_', '-')}"
+        for name in _OF_THE_PIPELINE
+        if getattr(arguments, name, None) not in (None, [])
+    ]
+    if asked and (arguments.standalone or arguments.no_spark):
+        raise UsageError(f"{asked[0]} is for a server with a pipeline; leave out --no-spark and --standalone")
     if arguments.standalone or (arguments.no_spark and arguments.history is None):
         if prompt:
             raise UsageError(
                 "--head off needs the history; leave out --standalone, and use Spark or --history DIR"
             )
-        if arguments.spark_master is not None:
-            raise UsageError(
-                "--spark-master is for a server with a pipeline; leave out --no-spark and --standalone"
-            )
         return None
     if not arguments.no_spark:
         missing = _too_old_for_spark(arguments.server_version) or missing_for_spark()
         if missing is not None:
-            if prompt or arguments.spark_master is not None:
+            if prompt or asked:
                 raise UsageError(missing)
             log.warning(COMPONENT, "Running without a history", reason=missing)
             return None
@@ -86,10 +98,34 @@ def pipeline_of(arguments: argparse.Namespace, log: Logbook, stack: ExitStack) -
     return Pipeline(
         history=history,
         is_child=not arguments.no_spark,
-        master=arguments.spark_master,
-        trigger=_PROMPT_TRIGGER if prompt else _CALM_TRIGGER,
+        trigger=_trigger(arguments, prompt=prompt),
         niceness=0 if prompt else _LOW_PRIORITY,
+        further=tuple(_further(arguments)),
     )
+
+
+def _further(arguments: argparse.Namespace) -> list[str]:
+    """The options of the server that are options of its pipeline."""
+    found = []
+    if arguments.spark_master is not None:
+        found += ["--master", arguments.spark_master]
+    if arguments.keep_age is not None:
+        found += ["--keep-age", f"{arguments.keep_age}s"]
+    if arguments.keep_size is not None:
+        found += ["--keep-size", f"{arguments.keep_size / _KILOBYTE}KB"]
+    for setting in arguments.spark_conf:
+        found += ["--spark-conf", setting]
+    return found
+
+
+def _trigger(arguments: argparse.Namespace, *, prompt: bool) -> str:
+    if not hasattr(arguments, "trigger"):
+        return _PROMPT_TRIGGER if prompt else _CALM_TRIGGER
+    if arguments.trigger is None:
+        raise UsageError(
+            "--trigger available-now would end the pipeline of a server; give a time, such as 5s"
+        )
+    return f"{arguments.trigger}s"
 
 
 def _too_old_for_spark(server_version: str) -> str | None:
@@ -119,6 +155,7 @@ def new_child(server: Server | Cluster, pipeline: Pipeline, log: Logbook, folder
         niceness=pipeline.niceness,
         progress=lambda: _progress(server),
         silence_seconds=allowed_silence(duration(pipeline.trigger)),
+        environment=without_options(os.environ, parser_of(_COMMAND).options, _COMMAND),
     )
 
 

@@ -7,6 +7,7 @@ file, from the environment, or is typed.
 import argparse
 import getpass
 import os
+import re
 import sys
 from pathlib import Path
 from typing import Final
@@ -16,6 +17,7 @@ from tailrace.sources.deployments.connection_string import ConnectionString, rea
 
 SOURCE_VARIABLE: Final = "TAILRACE_SOURCE"
 PASSWORD_VARIABLE: Final = "TAILRACE_PASSWORD"
+_ADDRESSES: Final = re.compile(r"(?:[\w.-]+@)?[\w.-]+:\d+(?:,[\w.-]+:\d+)*(?:/.*)?")
 
 
 def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
@@ -60,6 +62,17 @@ def connection_string(
     if arguments.password_file is not None:
         return ConnectionString(uri, arguments.password_file.absolute())
     return ConnectionString(with_password(uri, _password(uri))) if uri.lacks_password else uri
+
+
+def without_scheme(text: str) -> str | None:
+    """What to write instead of an address without a scheme; None if the text is none.
+
+    >>> without_scheme("localhost:27017")
+    'a connection string has a scheme: write mongodb://localhost:27017'
+    """
+    if _ADDRESSES.fullmatch(text) is None:
+        return None
+    return f"a connection string has a scheme: write mongodb://{text}"
 
 
 def _password(uri: ConnectionString) -> str:

@@ -12,6 +12,8 @@ from tailrace.errors import CommandError
 from tailrace.query.missing import MISSING
 
 _MAX_COMPONENTS: Final = 200
+_OF_REFERENCES: Final = frozenset({"$db", "$id", "$ref"})
+"""The fields of a DBRef."""
 
 
 @lru_cache(maxsize=4096)
@@ -37,7 +39,7 @@ def check_field_name(name: str) -> None:
     """Refuse a name that cannot be a component of a path."""
     if not name:
         raise CommandError(15998, "FieldPath field names may not be empty strings")
-    if name.startswith("$"):
+    if name.startswith("$") and name not in _OF_REFERENCES:
         raise CommandError(16410, f"FieldPath field names may not start with '$', found '{name}'")
     if "\0" in name:
         raise CommandError(16411, f"FieldPath field names may not contain a null byte, found {name!r}")

@@ -32,6 +32,7 @@ BUILTIN_VARIABLES: Final = frozenset(
     {"ROOT", "CURRENT", "NOW", "CLUSTER_TIME", "USER_ROLES", "JS_SCOPE", "IS_MR"}
 )
 REMOVE: Final = "REMOVE"
+_SCRIPT: Final = "$function"
 _COMPUTED_LATE: Final = frozenset({
     "$let", "$map", "$filter", "$reduce", "$sortArray", "$zip", "$getField", "$setField", "$unsetField",
     "$regexFind", "$regexFindAll", "$regexMatch", "$replaceOne", "$replaceAll", "$toHashedIndexKey",
@@ -42,6 +43,11 @@ _OPERANDS_UNTOUCHED: Final = frozenset({
     "$getField", "$setField", "$unsetField", "$maxN", "$minN", "$firstN", "$lastN", "$toHashedIndexKey",
 })  # fmt: skip
 """Operators whose operands a server does not compute early, so that errors of constants in them come late"""
+
+
+def unknown_expression(name: str, sentence: str = "Unrecognized expression '{}'") -> str:
+    """The message for an operator that does not exist here."""
+    return f"{name} is not supported: no JavaScript can be run" if name == _SCRIPT else sentence.format(name)
 
 
 class ConstantError(CommandError):
@@ -148,7 +154,7 @@ class ExpressionScope:
         ((name, argument),) = spec.items()
         parser = self.operators.get(name)
         if parser is None:
-            raise CommandError(ErrorCode.InvalidPipelineOperator, f"Unrecognized expression '{name}'")
+            raise CommandError(ErrorCode.InvalidPipelineOperator, unknown_expression(name))
         before = self._progress.dependencies
         if name in _COMPUTED_LATE:
             self.note_dependency()

@@ -18,7 +18,7 @@ _NEAR_NOT_ALLOWED: Final = 5626500
 
 def refuse_where(call: OperatorCall, scope: FilterScope) -> NoReturn:
     refuse_in_element(call, scope)
-    raise bad_value("$where is not allowed in this context")
+    raise bad_value("$where is not supported: no JavaScript can be run")
 
 
 def refuse_where_on_field(_operation: OperatorCall, _scope: FilterScope) -> NoReturn:
@@ -37,10 +37,10 @@ def refuse_text(call: OperatorCall, scope: FilterScope) -> NoReturn:
 
 def refuse_near(call: OperatorCall, _scope: FilterScope) -> NoReturn:
     """``$near $nearSphere $geoNear``."""
-    message = f"{call.name} is not allowed in this context, as it sorts its results"
+    message = f"{call.name} is not supported: there is no geospatial index that could sort the results"
     raise CommandError(_NEAR_NOT_ALLOWED, message)
 
 
 def refuse_geo(call: OperatorCall, _scope: FilterScope) -> NoReturn:
     """``$geoWithin $geoIntersects $within``."""
-    raise bad_value(f"{call.name} is not supported")
+    raise bad_value(f"{call.name} is not supported: shapes cannot be compared")

@@ -10,6 +10,7 @@ from tailrace.errors import CommandError
 from tailrace.query.expressions.field_path import split_path
 from tailrace.query.expressions.operands import is_number, is_truthy, type_name
 from tailrace.query.expressions.operators import OPERATORS
+from tailrace.query.expressions.scope import unknown_expression
 from tailrace.query.reshape.computed import NOT_COMPUTED
 from tailrace.query.reshape.path_tree import PathTree
 from tailrace.query.reshape.projection_tree import Exclusion, Inclusion, Projection
@@ -91,7 +92,8 @@ def _check_expression(name: str, components: tuple[str, ...], value: Any, kind: 
     if is_operator and "$elemMatch" in value:
         raise CommandError(168, f"Invalid {name}: Cannot use $elemMatch in this context")
     if is_operator and next(iter(value)) not in OPERATORS:
-        raise CommandError(31325, f"Invalid {name}: Unknown expression {next(iter(value))}")
+        reason = unknown_expression(next(iter(value)), "Unknown expression {}")
+        raise CommandError(31325, f"Invalid {name}: {reason}")
     if kind == _EXCLUSION:
         path = ".".join(components)
         code = 31252 if is_operator else 31310

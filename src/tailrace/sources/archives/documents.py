@@ -15,7 +15,7 @@ from typing import Final
 
 from tailrace.bson import extjson
 from tailrace.bson import raw as rawbson
-from tailrace.errors import CommandError, DamagedInputError
+from tailrace.errors import CommandError, DamagedInputError, UsageError
 from tailrace.sources.archives.byte_streams import ByteStream, open_stream
 from tailrace.sources.archives.opening import open_sequential
 
@@ -24,6 +24,7 @@ MAX_BATCH: Final = 2000
 MAX_LINE: Final = 16 * rawbson.MAX_INTERNAL_SIZE
 """Bytes in a line of Extended JSON: more than any document needs."""
 
+_ARCHIVE_MAGIC: Final = bytes.fromhex("6de29981")
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _JSON_SUFFIXES: Final = frozenset({".json", ".jsonl", ".ndjson"})
 _JSON_START: Final = re.compile(rb"\s*\{\s*[\"}]")
@@ -47,6 +48,11 @@ def read_documents(path: str) -> Generator[DocumentBatch, None, None]:
     with open_sequential(path) as file:
         stream = open_stream(file, path)
         start = stream.read()
+        if start.startswith(_ARCHIVE_MAGIC):
+            raise UsageError(
+                f"{path} was written by mongodump --archive, which mixes all collections in one file; use "
+                "mongodump --out FOLDER, and name the oplog.bson in it"
+            )
         is_json = _is_json(path, start)
         yield from _json_batches(path, stream, start) if is_json else _bson_batches(path, stream, start)
 

@@ -1,13 +1,19 @@
 """Turn errors of the driver into one-sentence errors."""
 
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Final
 from urllib.parse import unquote_plus
 
 from pymongo.errors import ConnectionFailure, OperationFailure, PyMongoError
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import AccessError, CommandError, SourceUnavailableError, UsageError
+
+_APPENDED: Final = re.compile(
+    r",? full error: |, Timeout: | \(configured timeouts: |, Topology Description: "
+)
 
 
 def hosts_of(uri: str) -> str:
@@ -39,14 +45,25 @@ def driver_errors(uri: str, right: str) -> Iterator[None]:
     try:
         yield
     except ConnectionFailure as error:
-        reason = str(error).partition(", Timeout:")[0]
         raise SourceUnavailableError(
-            f"the source at {hosts_of(uri)} cannot be reached: {reason}; is it running, and is the URI right?"
+            f"the source at {hosts_of(uri)} cannot be reached: {in_brief(error)}; is it running, and is the "
+            "URI right?"
         ) from error
     except OperationFailure as error:
         raise command_error(error, uri, right) from None
     except PyMongoError as error:
-        raise UsageError(f"the source at {hosts_of(uri)} cannot be read: {error}") from error
+        raise UsageError(f"the source at {hosts_of(uri)} cannot be read: {in_brief(error)}") from error
+
+
+def in_brief(error: Exception) -> str:
+    """What a driver's error says, without the settings and descriptions that it appends.
+
+    >>> in_brief(ConnectionFailure("a:1: refused (configured timeouts: connectTimeoutMS: 20000.0ms)"))
+    'a:1: refused'
+    >>> in_brief(PyMongoError("no primary, full error: {'ok': 0.0, 'code': 10107}"))
+    'no primary'
+    """
+    return _APPENDED.split(str(error), maxsplit=1)[0]
 
 
 def command_error(error: OperationFailure, uri: str, right: str) -> CommandError:

@@ -18,7 +18,7 @@ from tailrace.query.expressions.field_path import split_path
 from tailrace.query.expressions.metadata import no_metadata
 from tailrace.query.expressions.operands import is_number, is_truthy
 from tailrace.query.expressions.operators import OPERATORS
-from tailrace.query.expressions.scope import Collating, Constant
+from tailrace.query.expressions.scope import Collating, Constant, unknown_expression
 from tailrace.query.match import Matcher
 from tailrace.query.missing import MISSING
 from tailrace.query.reshape.computed import NOT_COMPUTED
@@ -133,7 +133,7 @@ class _Reader:
             self._metadata.append((components[0], argument))
             self._paths.add(components, Constant(MISSING))
         elif name not in OPERATORS:
-            raise CommandError(31325, f"Unknown expression {name}")
+            raise CommandError(31325, unknown_expression(name, "Unknown expression {}"))
         else:
             self._compute(components, self._context.parse(value), 31252)
 

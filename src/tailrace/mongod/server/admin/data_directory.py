@@ -13,6 +13,15 @@ from tailrace.mongod.store.tables import holds_store
 CONFIG_SERVER: Final = "config"
 """The name of a cluster's config server, and of its folder in the cluster's data directory."""
 _LOCK_FILE: Final = "tailrace.lock"
+_OTHERS: Final = {
+    "WiredTiger": "a MongoDB server",
+    "storage.bson": "a MongoDB server",
+    "mongod.lock": "a MongoDB server",
+    "PG_VERSION": "PostgreSQL",
+    "ibdata1": "MySQL",
+    "_delta_log": "a Delta table",
+}
+"""Files by which the data of other products is known."""
 
 
 class DataDirectory:
@@ -24,11 +33,21 @@ class DataDirectory:
         self.path = Path(tempfile.mkdtemp(prefix="tailrace-")) if path is None else path
         self._lock: IO[bytes] | None = None
         try:
+            self._refuse_others()
             self._lock = self._locked()
             remove_leftovers(self.path)
         except BaseException:
             self.close()
             raise
+
+    def _refuse_others(self) -> None:
+        """Raise `UsageError` for the data of another product, which two programs must not share."""
+        for name, product in _OTHERS.items():
+            if (self.path / name).exists():
+                raise UsageError(
+                    f"the data directory {self.path} has the file {name}, so it is that of {product}; name "
+                    "another directory"
+                )
 
     def _locked(self) -> IO[bytes]:
         remedy = "name a directory that can be written to"

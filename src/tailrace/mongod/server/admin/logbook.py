@@ -17,14 +17,14 @@ _STARTUP: Final = "initandlisten"
 class Logbook:
     """Each node has one: there may be several in a process."""
 
-    def __init__(self, level: str = "info", stream: TextIO | None = None) -> None:
-        """Drop records below ``level``; write lines to ``stream``, if there is one."""
+    def __init__(self, level: str = "info", out: TextIO | logging.Handler | None = None) -> None:
+        """Drop records below ``level``; write lines to a stream, or pass the records to a handler."""
         self._logger = logging.Logger("tailrace.server", LEVELS["debug"])
         self._logger.parent = logging.getLogger("tailrace")
         self._ring = _Ring()
         self._logger.addHandler(self._ring)
-        if stream is not None:
-            self._logger.addHandler(LineHandler(stream))
+        if out is not None:
+            self._logger.addHandler(out if isinstance(out, logging.Handler) else LineHandler(out))
         self._usual_level = self._level = LEVELS[level]
         self._warnings: list[str] = []
 

@@ -14,12 +14,12 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tailrace.log_lines import parse_line
+from tailrace.log_lines import ENDED, parse_line
 from tailrace.mongod.server.admin.logbook import Logbook
 
 COMPONENT: Final = "PIPELINE"
@@ -63,8 +63,9 @@ class PipelineChild:
         niceness: int = 0,
         progress: Callable[[], Progress | None] = lambda: None,
         silence_seconds: float = _SHORTEST_SILENCE,
+        environment: Mapping[str, str] | None = None,
     ) -> None:
-        """``niceness`` lowers the child's priority.
+        """``niceness`` lowers the child's priority; ``environment`` is by default that of this process.
 
         ``progress`` is that of the history, None if it is unknown. After ``silence_seconds`` without any, a
         child is restarted.
@@ -74,6 +75,7 @@ class PipelineChild:
         self._heard = 0.0
         self._hangs = 0
         self._command = tuple(command)
+        self._environment = environment
         self._log = log
         self._niceness = niceness
         self._task: asyncio.Task[None] | None = None
@@ -156,6 +158,7 @@ class PipelineChild:
         self.starts += 1
         process = self._process = await asyncio.create_subprocess_exec(
             *self._command,
+            env=self._environment,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
@@ -234,6 +237,9 @@ class PipelineChild:
                 self._sentence = line.removeprefix(_ERROR_PREFIX)
             elif line:
                 self._log.debug(COMPONENT, "Output of Spark", text=line)
+            return
+        if parsed.message == ENDED:
+            self._sentence = str(parsed.attributes.get("error", ""))
             return
         if "rows" in parsed.attributes:
             self.state = "running"

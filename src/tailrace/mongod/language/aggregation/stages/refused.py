@@ -74,7 +74,8 @@ def compile_refused(name: str, spec: Any, scope: StageScope) -> Stage:
     def run(_rows: Rows) -> NoReturn:
         if name == "$geoNear":
             raise CommandError(
-                ErrorCode.IndexNotFound, f"{name} requires a 2d or 2dsphere index, but none were found"
+                ErrorCode.IndexNotFound,
+                f"{name} is not supported: no index of a 2d or 2dsphere kind is searched",
             )
         raise CommandError(ErrorCode.CommandNotSupported, f"the stage {name} is not supported")
 

@@ -15,8 +15,8 @@ from tailrace.cli.json_arguments import (
     release_argument,
     shard_and_path,
     stages_argument,
-    utf8_argument,
 )
+from tailrace.cli.sources.namespaces import namespace_argument
 from tailrace.errors import UsageError
 from tailrace.events.scope import Scope
 from tailrace.events.stages.plan import EMIT_FROM_MIGRATE, END_OF_TRANSACTION_FLAG, Plan
@@ -113,9 +113,9 @@ def _parameter(text: str) -> tuple[str, bool]:
 def _scope(ns: str | None, spec: bytes) -> Scope:
     if ns is None:
         return Scope.cluster()
-    db, dot, coll = utf8_argument("--ns", ns).partition(".")
+    database, collection = namespace_argument("--ns", ns)
     for_cluster = rawbson.field(spec, b"allChangesForCluster") == (rawbson.BOOL, b"\x01")
-    return Scope.of(db, coll if dot else None, all_changes_for_cluster=for_cluster)
+    return Scope.of(database, collection, all_changes_for_cluster=for_cluster)
 
 
 def _optional_document(option: str, text: str | None) -> dict[str, Any] | None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from tailrace.cli.output import EventFolder, EventLines
 from tailrace.cli.progress import ShowProgress
-from tailrace.cli.replay_arguments import STANDARD_INPUT, Definition
+from tailrace.cli.replaying.arguments import STANDARD_INPUT, Definition
 from tailrace.cli.spark_needs import missing_for_spark, require_spark
 from tailrace.errors import CommandError, DamagedInputError, UsageError
 from tailrace.events.stages.plan import Plan

@@ -1,6 +1,6 @@
 """Replay archived oplogs for `tailrace replay`, and write the events.
 
-The events are computed in this process (`log/replay.py`), or on Spark if there are many (`replay_spark.py`).
+The events are computed in this process (`log/replay.py`), or on Spark if there are many (`on_spark.py`).
 What Spark does not finish, because something in the input or the stream is wrong, is computed in this
 process: so the errors are the same.
 """
@@ -14,8 +14,8 @@ from tailrace.bson import documents
 from tailrace.cli.failures import StreamError
 from tailrace.cli.output import EventFolder, EventLines, names_folder
 from tailrace.cli.progress import ShowProgress, progress_bar
-from tailrace.cli.replay_arguments import definition_of, dumps_of, shards_of, spare_inputs
-from tailrace.cli.replay_spark import Remainder, chooses_spark, replay_on_spark
+from tailrace.cli.replaying.arguments import definition_of, dumps_of, shards_of, spare_inputs
+from tailrace.cli.replaying.on_spark import Remainder, chooses_spark, replay_on_spark
 from tailrace.errors import BsonError, CommandError, UsageError
 from tailrace.log.local_engine import LocalEngine
 from tailrace.log.replay import damage_of, replayed

@@ -1,0 +1,184 @@
+"""Whether a resume token can be resumed at a place now, from where, and until when."""
+
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bson import encode
+from pymongo.errors import InvalidName, OperationFailure
+
+from tailrace.cli.asking import words
+from tailrace.cli.asking.deployment import Deployment, ask_deployment
+from tailrace.cli.asking.history import history_in
+from tailrace.cli.asking.oplog import entries_after
+from tailrace.cli.sources.namespaces import namespace_argument
+from tailrace.errors import HistoryError, UsageError
+from tailrace.events.cluster_time import END_OF_TIME, seconds_of
+from tailrace.events.token_explanation import TokenExplanation, TokenKind
+from tailrace.sources.deployments.clients import Client, open_client, shard_uri
+from tailrace.sources.deployments.connection_string import ConnectionString
+from tailrace.sources.deployments.driver_errors import command_error, driver_errors
+
+OPLOG: Final = "the oplog"
+HISTORY: Final = "the history"
+_AWAIT_MS: Final = 100
+_EXPANDED_SINCE: Final = 17
+"""The wire version of MongoDB 6.0, whose streams can show all events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Resumption:
+    place: str
+    reason: str | None
+    """Why it cannot be resumed; None if it can."""
+    tier: str | None = None
+    events: int | None = None
+    """How many events the place has after it; None if that is unknown."""
+    entries: int | None = None
+    """How many oplog entries there are after it, where events are not counted."""
+    stays_seconds: float | None = None
+    """How long the oplog will have it at the present rate."""
+    outlived_by_history: bool = False
+
+    @property
+    def is_possible(self) -> bool:
+        return self.reason is None
+
+    def rows(self) -> list[tuple[str, str | None]]:
+        return [
+            ("at", self.place),
+            ("resumable", f"yes, from {self.tier}" if self.is_possible else f"no: {self.reason}"),
+            ("after it", self._count()),
+            ("stays", self._future()),
+        ]
+
+    def _count(self) -> str | None:
+        if self.events is not None:
+            return f"{self.events:,} events"
+        return None if self.entries is None else f"{self.entries:,} oplog entries"
+
+    def _future(self) -> str | None:
+        if not self.is_possible:
+            return None
+        if self.tier == HISTORY:
+            return "until the pipeline removes it, by --keep-age or --keep-size"
+        if self.stays_seconds is None:
+            return None
+        end = words.moment(time.time() + self.stays_seconds)
+        then = ", then in the history" if self.outlived_by_history else ""
+        return f"in the oplog for {words.span(self.stays_seconds)} at the present rate, until {end}{then}"
+
+    def as_document(self) -> bytes:
+        fields: dict[str, Any] = {
+            "place": self.place,
+            "resumable": self.is_possible,
+            "reason": self.reason,
+            "tier": self.tier,
+            "eventsAfter": self.events,
+            "entriesAfter": self.entries,
+            "leavesOplogSeconds": None if self.stays_seconds is None else round(self.stays_seconds),
+        }
+        return encode({name: value for name, value in fields.items() if value is not None})
+
+
+def at_history(place: str, token: dict[str, Any], explained: TokenExplanation) -> Resumption:
+    """Raises `HistoryError` if there is no history."""
+    table = history_in(place)
+    moment = explained.cluster_time
+    if moment <= table.begins and table.begins:
+        return Resumption(
+            table.place, f"the history begins after it, at {words.moment(seconds_of(table.begins))}"
+        )
+    if moment > table.through:
+        return Resumption(
+            table.place, f"the history has not reached it, only {words.moment(seconds_of(table.through))}"
+        )
+    later = table.files.between(moment - 1, END_OF_TIME)
+    count, is_there = 0, False
+    if len(later):
+        data = str(token["_data"])
+        for batch in table.read(moment - 1, later[0].last_time, columns=["token"]):
+            tokens = batch.column("token").to_pylist()
+            is_there = is_there or data in tokens
+            count += sum(found > data for found in tokens)
+        count += later[1:].rows
+    has_to_match = explained.kind is TokenKind.EVENT and explained.version == 2
+    if has_to_match and not is_there:
+        return Resumption(table.place, "the history has no event with this token; is it of this deployment?")
+    return Resumption(table.place, None, HISTORY, events=count)
+
+
+def at_deployment(
+    uri: ConnectionString, token: dict[str, Any], explained: TokenExplanation, namespace: str | None
+) -> Resumption:
+    """Raises `SourceUnavailableError` if nobody answers."""
+    now = time.time()
+    found = ask_deployment(uri, now)
+    place = f"{uri.shown}, {found.name}"
+    with open_client(uri) as client:
+        reason = _refusal(client, uri, token, explained, namespace)
+    if reason is not None:
+        return Resumption(place, reason)
+    moment = explained.cluster_time
+    in_oplog = all(oplog.begins <= moment for oplog in found.oplogs)
+    tier = OPLOG if in_oplog or found.history is None else HISTORY
+    stays = [left for oplog in found.oplogs if (left := oplog.stays(seconds_of(moment), now)) is not None]
+    return Resumption(
+        place,
+        None,
+        tier,
+        events=None if tier == OPLOG else _events_in(found, token, explained),
+        entries=_entries_after(uri, found, moment) if tier == OPLOG else None,
+        stays_seconds=min(stays, default=None) if tier == OPLOG else None,
+        outlived_by_history=found.has_history,
+    )
+
+
+def _refusal(
+    client: Client, uri: str, token: dict[str, Any], explained: TokenExplanation, namespace: str | None
+) -> str | None:
+    """Open a stream after the token; return why the server refuses that."""
+    stages: list[dict[str, Any]] = (
+        [] if explained.fragment is None else [{"$changeStreamSplitLargeEvent": {}}]
+    )
+    with driver_errors(uri, f"changeStream and find on {namespace or 'all databases'}"):
+        wire = client.admin.command("hello").get("maxWireVersion", 0)
+    options: dict[str, Any] = {"show_expanded_events": True} if wire >= _EXPANDED_SINCE else {}
+    try:
+        target: Any = client
+        if namespace is not None:
+            database, collection = namespace_argument("--ns", namespace)
+            target = client[database] if collection is None else client[database][collection]
+        with target.watch(
+            stages, start_after=token, batch_size=1, max_await_time_ms=_AWAIT_MS, **options
+        ) as stream:
+            stream.try_next()
+    except InvalidName as error:
+        raise UsageError(f"{namespace} is not a namespace: {error}") from None
+    except OperationFailure as error:
+        return str(command_error(error, uri, "changeStream and find"))
+    return None
+
+
+def _events_in(found: Deployment, token: dict[str, Any], explained: TokenExplanation) -> int | None:
+    """Count in the server's history, if this machine can read it."""
+    if found.history is None:
+        return None
+    try:
+        return at_history(found.history.place, token, explained).events
+    except (HistoryError, OSError):
+        return None
+
+
+def _entries_after(uri: str, found: Deployment, moment: int) -> int:
+    if found.kind != "a sharded cluster":
+        with open_client(uri) as client:
+            return entries_after(client, uri, moment)
+    total = 0
+    with open_client(uri) as router, driver_errors(uri, "listShards on the cluster"):
+        shards = router.admin.command("listShards")["shards"]
+    for shard in shards:
+        address = shard_uri(uri, shard["host"])
+        with open_client(address) as client:
+            total += entries_after(client, address, moment)
+    return total

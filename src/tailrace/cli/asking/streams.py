@@ -1,0 +1,110 @@
+"""The open change streams of a deployment, by `$currentOp`."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from tailrace.cli.asking import words
+from tailrace.cli.asking.oplog import OplogWindow
+from tailrace.events.cluster_time import seconds_of
+from tailrace.events.resume_token import cluster_time_of
+from tailrace.sources.deployments.clients import Client
+from tailrace.sources.deployments.driver_errors import driver_errors
+
+_ALL = ".$cmd.aggregate"
+_RESUMES = ("resumeAfter", "startAfter", "startAtOperationTime")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenStream:
+    scope: str
+    client: str
+    events: int
+    asked: float
+    """When its client last asked for events, in seconds since 1970; now, while it waits for some."""
+    position: float
+    """Up to when it has read, in seconds since 1970; a MongoDB shows no more than when its client asked."""
+    lag_seconds: float
+    """How much was written after its position; 0 while it waits for events."""
+    stays_seconds: float | None
+    """How long its position stays in the oplog; None if nothing is written."""
+    resumed: bool
+
+    def as_document(self) -> dict[str, Any]:
+        return {
+            "scope": self.scope,
+            "client": self.client,
+            "events": self.events,
+            "askedAt": words.moment(self.asked),
+            "position": words.moment(self.position),
+            "lagSeconds": round(self.lag_seconds),
+            "leavesOplogSeconds": None if self.stays_seconds is None else round(self.stays_seconds),
+            "resumed": self.resumed,
+        }
+
+    def in_words(self) -> str:
+        future = (
+            "" if self.stays_seconds is None else f", leaves the oplog in {words.span(self.stays_seconds)}"
+        )
+        return (
+            f"{self.scope}  client {self.client}  {self.events:,} events  "
+            f"lag {words.span(self.lag_seconds)}{future}"
+        )
+
+
+def streams_of(
+    client: Client, uri: str, oplogs: Sequence[OplogWindow], now: float, *, on_router: bool
+) -> list[OpenStream]:
+    """The open streams, in the order of their scopes."""
+    wanted = {
+        "$currentOp": {"idleCursors": True, "allUsers": True} | ({"localOps": True} if on_router else {})
+    }
+    with driver_errors(uri, "inprog on the cluster (the role clusterMonitor)"):
+        found = list(client.admin.aggregate([wanted]))
+    newest = max((seconds_of(oplog.ends) for oplog in oplogs), default=0)
+    return sorted(_read(found, oplogs, newest, now), key=lambda stream: (stream.scope, stream.client))
+
+
+def _read(
+    operations: Sequence[Mapping[str, Any]], oplogs: Sequence[OplogWindow], newest: int, now: float
+) -> Iterator[OpenStream]:
+    for operation in operations:
+        cursor = operation.get("cursor") or {}
+        command = cursor.get("originatingCommand") or {}
+        first = (command.get("pipeline") or [{}])[0]
+        stage = first.get("$changeStream") if isinstance(first, Mapping) else None
+        if not isinstance(stage, Mapping):
+            continue
+        is_waiting = operation.get("type") != "idleCursor"
+        last = cursor.get("lastAccessDate")
+        asked = now if is_waiting or last is None else _seconds(last)
+        position = asked if is_waiting else min(asked, _position(cursor, asked))
+        stays = [left for oplog in oplogs if (left := oplog.stays(position, now)) is not None]
+        yield OpenStream(
+            _scope(stage, operation),
+            str(operation.get("client") or operation.get("client_s") or "?"),
+            int(cursor.get("nDocsReturned", 0)),
+            asked,
+            position,
+            max(newest - position, 0.0),
+            min(stays, default=None),
+            any(name in stage for name in _RESUMES),
+        )
+
+
+def _scope(stage: Mapping[str, Any], operation: Mapping[str, Any]) -> str:
+    if stage.get("allChangesForCluster"):
+        return "everything"
+    name = str(operation.get("ns", ""))
+    return f"{name.removesuffix(_ALL)}.*" if name.endswith(_ALL) else name
+
+
+def _position(cursor: Mapping[str, Any], asked: float) -> float:
+    """The position that a server of Tailrace shows; on others, when the client asked."""
+    token = cursor.get("postBatchResumeToken")
+    return float(seconds_of(cluster_time_of(token["_data"]))) if isinstance(token, Mapping) else asked
+
+
+def _seconds(moment: datetime) -> float:
+    return moment.replace(tzinfo=UTC).timestamp()

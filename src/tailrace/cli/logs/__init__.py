@@ -1,0 +1,1 @@
+"""The log of the commands that run until they are ended."""

@@ -1,0 +1,1 @@
+"""Options from a file and from the environment, for every command alike."""

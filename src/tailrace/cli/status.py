@@ -1,0 +1,114 @@
+"""`tailrace status`: one screen about a deployment or a history, and whether it is as it should be.
+
+==== ====================================================
+0    healthy
+1    degraded: something is wrong, and the output names it
+2    unreachable: nobody answers, or there is no history
+==== ====================================================
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from typing import Any, Final
+
+from bson import Timestamp
+
+from tailrace.cli.asking.deployment import ask_deployment
+from tailrace.cli.asking.history import facts_of, history_in
+from tailrace.cli.asking.report import Report, State
+from tailrace.cli.failures import STANDARD_OUTPUT, writing_to
+from tailrace.cli.output import print_line
+from tailrace.cli.pipeline import duration
+from tailrace.cli.sources.connection import (
+    SOURCE_VARIABLE,
+    add_connection_arguments,
+    connection_string,
+    without_scheme,
+)
+from tailrace.errors import HistoryError, SourceUnavailableError, UsageError
+from tailrace.places import history_place
+from tailrace.sources.deployments.connection_string import ConnectionString, is_uri
+
+HELP: Final = "show a deployment or a history: streams, lag, what is wrong and what to do"
+
+_CODES: Final = {State.HEALTHY: 0, State.DEGRADED: 1, State.UNREACHABLE: 2}
+_SECONDS_BETWEEN: Final = 2.0
+_CLEAR_SCREEN: Final = "\x1b[H\x1b[2J"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "place",
+        metavar="SOURCE",
+        nargs="?",
+        help="the connection string of a deployment, the folder or the URL of a history, or the data "
+        f"directory of a server that has one; default: the variable {SOURCE_VARIABLE}",
+    )
+    add_connection_arguments(parser)
+    add("--json", action="store_true", help="print one JSON object")
+    add("--watch", action="store_true", help="print it again every two seconds, until interrupted")
+    add(
+        "--max-lag",
+        type=duration,
+        default="60s",
+        metavar="TIME",
+        help="a history or a stream with a larger lag is degraded; default: %(default)s",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    place = arguments.place
+    if place is None or is_uri(place):
+        place = connection_string(arguments, place)
+        if place is None:
+            raise UsageError("name what to look at: a connection string, or the folder of a history")
+    while True:
+        report = _report(place, arguments.max_lag)
+        if arguments.watch and not arguments.json and sys.stdout is not None and sys.stdout.isatty():
+            print_line(_CLEAR_SCREEN)
+        print_line(_as_json(report) if arguments.json else report.as_text())
+        if not arguments.watch:
+            return _CODES[report.state]
+        with writing_to(STANDARD_OUTPUT):
+            sys.stdout.flush()
+        time.sleep(_SECONDS_BETWEEN)
+
+
+def _report(place: str, max_lag: float) -> Report:
+    now = time.time()
+    shown = place.shown if isinstance(place, ConnectionString) else place
+    report = Report(shown, now)
+    try:
+        if isinstance(place, ConnectionString):
+            report.deployment = ask_deployment(place, now)
+            report.history = report.deployment.history
+            report.kernel = (report.deployment.pipeline or {}).get("kernel")
+        else:
+            report.history = facts_of(history_in(history_place(place)), now)
+            report.kernel = _own_kernel()
+    except (SourceUnavailableError, HistoryError) as error:
+        report.unreachable = str(error)
+        if not isinstance(place, ConnectionString) and not os.path.exists(place):
+            reason = without_scheme(place) or "a connection string begins with mongodb://"
+            report.unreachable = f"there is no folder {place}; {reason}"
+    report.judge(max_lag)
+    return report
+
+
+def _own_kernel() -> str:
+    """What a pipeline with this interpreter would use; the folder does not show who builds it."""
+    from tailrace.lake.bulk.kernel import kernel_in_words
+
+    return f"{kernel_in_words()}, for a pipeline that this installation runs"
+
+
+def _as_json(report: Report) -> str:
+    return json.dumps(report.as_document(), default=_plain)
+
+
+def _plain(value: Any) -> Any:
+    return [value.time, value.inc] if isinstance(value, Timestamp) else str(value)

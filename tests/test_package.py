@@ -1,0 +1,49 @@
+"""What is shipped: metadata, the files of the source distribution, the pages of the site."""
+
+import tomllib
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import tailrace
+
+ROOT = Path(__file__).parents[1]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def pages(entry: Any) -> list[str]:
+    """The pages of a part of the site's navigation."""
+    if isinstance(entry, str):
+        return [entry]
+    parts = entry.values() if isinstance(entry, dict) else entry
+    return [page for part in parts for page in pages(part)]
+
+
+def test_every_page_is_part_of_the_site_once() -> None:
+    site = yaml.safe_load((ROOT / "mkdocs.yml").read_text())
+    assert sorted(pages(site["nav"])) == sorted(path.name for path in (ROOT / "docs").glob("*.md"))
+
+
+def test_the_source_distribution_names_files_that_exist() -> None:
+    lines = (ROOT / "MANIFEST.in").read_text().splitlines()
+    named = [name for line in lines if line.startswith(("include", "graft")) for name in line.split()[1:]]
+    assert {"docs", "CHANGELOG.md"} <= set(named)
+    assert not [name for name in named if not (ROOT / name).exists()]
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    assert PROJECT["version"] == tailrace.__version__
+
+
+def test_spark_finds_the_format_by_the_name_of_a_module() -> None:
+    pytest.importorskip("pyspark")
+    from pyspark.sql.datasource import DataSource
+
+    from pyspark_tailrace import DefaultSource
+
+    assert find_spec("pyspark_tailrace") is not None
+    assert issubclass(DefaultSource, DataSource)
+    assert DefaultSource.name() == "tailrace"
