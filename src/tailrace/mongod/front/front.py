@@ -21,6 +21,7 @@ from tailrace.mongod.front.tail import COMPONENT, SourceTail
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.options import ServerOptions
 from tailrace.mongod.server.replica_set.member import SharedBySet
+from tailrace.mongod.server.replica_set.replication import SetState
 from tailrace.mongod.server.server import Server
 from tailrace.mongod.store.store import Store
 
@@ -74,7 +75,12 @@ class Front(Server):
         return self._history.event_log, head
 
     def _new_member(self, options: ServerOptions, shared: SharedBySet) -> FrontMember:
-        return FrontMember(options, shared, self._entries, wall=self.wall, log=self.log, stop=self.begin_stop)
+        # A node without a port: what changes users writes, which clients of this server cannot.
+        own = replace(shared, state=SetState(options.replica_set, shared.store.term), members=[])
+        keeper = super()._new_member(options, own)
+        return FrontMember(
+            options, shared, self._entries, keeper, wall=self.wall, log=self.log, stop=self.begin_stop
+        )
 
     def _fail(self, error: BaseException) -> None:
         """Stop, because streams cannot go on."""

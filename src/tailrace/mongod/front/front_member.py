@@ -25,18 +25,24 @@ class FrontMember(Member):
         options: ServerOptions,
         shared: SharedBySet,
         entries: SourceStore,
+        keeper: Member,
         *,
         wall: WallClock,
         log: Logbook,
         stop: Callable[[], object],
     ) -> None:
-        """``entries`` is the oplog of the source."""
+        """``entries`` is the oplog of the source; ``keeper`` changes the users and roles of this server."""
         super().__init__(options, shared, wall=wall, log=log, commands=FRONT_COMMANDS, stop=stop)
         self.source = entries.source
         self._entries = entries
+        self._keeper = keeper
         self.times = FrontTimes(entries)
         if self.source.release.compatibility != self.release.stream.compatibility:
             self.release = replace(self.release, stream=self.source.release)
+
+    @property
+    def keeper(self) -> Member:
+        return self._keeper
 
     async def catch_up(self) -> None:
         """Wait until everything was delivered that has happened at the source until now."""

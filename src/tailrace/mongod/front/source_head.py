@@ -1,7 +1,9 @@
 """The head of a source: its newest entries in memory, older ones read from its oplog."""
 
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
 from tailrace.log.event_log import Slice
-from tailrace.log.head import HeadLog
+from tailrace.log.head import HeadLog, place_lost
 from tailrace.mongod.front.source_store import SourceStore
 
 
@@ -24,7 +26,14 @@ class SourceHead(HeadLog):
         return min(super().lost_through, self._begins_after)
 
     def _load(self, after: int, end: int) -> Slice:
-        return self._source_store.questions.ask(super()._load, after, end)
+        questions = self._source_store.questions
+        try:
+            return questions.ask(super()._load, after, end)
+        except CommandError as error:
+            if error.code != ErrorCode.ChangeStreamHistoryLost:
+                raise
+            questions.ask(self._source_store.refresh_oldest)
+            raise place_lost(after) from None
 
     def _remembered(self, ts: int) -> bytes | None:
         for item in self.in_memory(ts - 1, ts) or ():

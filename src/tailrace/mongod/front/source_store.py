@@ -9,13 +9,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from tailrace.error_codes import ErrorCode
-from tailrace.errors import CommandError
 from tailrace.events.oplog_entry import parse_entry
 from tailrace.events.oplog_start import is_first_entry
 from tailrace.events.promise import Promise, promise
 from tailrace.events.stages.lookups import Lookups
-from tailrace.log.head import SLICE_BYTES, place_lost
+from tailrace.log.head import SLICE_BYTES
 from tailrace.log.ports import CommitListener
 from tailrace.mongod.front.deployment import FrontedDeployment
 from tailrace.mongod.front.questions import Questions
@@ -148,19 +146,14 @@ class SourceState:
         return None
 
     def entries(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
-        """See `OplogState`; raises CappedPositionLost (136) if the source has removed some of them."""
-        try:
-            for entries in self._store.source.oplog.entries(after, self._through, EVERYTHING, SLICE_BYTES):
-                for raw in entries:
-                    yield entry_time(raw), raw
-        except CommandError as error:
-            if error.code != ErrorCode.ChangeStreamHistoryLost:
-                raise
-            self._store.refresh_oldest()
-            raise place_lost(after) from None
+        """See `OplogState`; raises ChangeStreamHistoryLost (286) if the source has removed some of them."""
+        for entries in self._store.source.oplog.entries(after, self._through, EVERYTHING, SLICE_BYTES):
+            for raw in entries:
+                yield entry_time(raw), raw
 
     def oldest_entry(self) -> tuple[int, bytes] | None:
         return self._store.oldest_entry()
 
     def truncated_through(self) -> int:
-        return self._store.truncated_through
+        """0: `entries` finds out what the source has removed until then."""
+        return 0
