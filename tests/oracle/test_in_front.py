@@ -1,4 +1,4 @@
-"""Streams through `tailrace serve --source` are those of the real server behind it, byte for byte."""
+"""Streams through `tailrace serve --source` are those of the real server that it reads, byte for byte."""
 
 import random
 import threading
@@ -11,16 +11,19 @@ from bson import Timestamp
 from pymongo import MongoClient
 
 from tests.laws.busy_writers import DATABASE, writing
+from tests.mongod.server.served import served as served_process
 from tests.oracle.changes import events_of
 from tests.oracle.faults import MEMBERS, ROLLED_BACK, SETTINGS, Faults, majority_end, wait_for_members
-from tests.oracle.real_server import RealReplicaSet, missing_mongod
+from tests.oracle.real_server import RealReplicaSet, missing_mongod, real_replica_set
 from tests.oracle.replay.law import Record, recorded
-from tests.oracle.replay.real_streams import RealStreams
+from tests.oracle.replay.real_streams import RealStreams, time_of
 from tests.oracle.replay.stream_case import Part, StreamCase
 from tests.oracle.replay.test_replay import STREAMS, places
 from tests.oracle.seeds import SEEDS, some
+from tests.spark.pipeline_runs import wait_until
 from tests.support.client_workload import COLLECTIONS
 from tests.support.fronted import Fronted
+from tests.support.streams import token_of
 
 OPERATIONS = 40
 WRITTEN = 40
@@ -93,6 +96,57 @@ def test_tokens_of_either_side_resume_on_the_other(record: Record, served: RealS
                     resumed += [case.starting(resumeAfter=token), case.starting(startAfter=token)]
     chosen = some(resumed, RESUMED)
     assert compare(record.streams, served, chosen) >= len(chosen)
+
+
+# -- what the source has forgotten --------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_a_stream_resumes_where_the_oplog_of_the_source_was_turned_over(java: None, tmp_path: Path) -> None:
+    reason = missing_mongod()
+    if reason is not None:
+        pytest.skip(reason)
+    with real_replica_set(tmp_path / "set", "--oplogSize", "1") as real, real.client() as client:
+        start = majority_end(real)
+        client.shop.orders.insert_many([{"_id": number} for number in range(100)])
+        client.shop.orders.update_many({}, {"$set": {"seen": True}})
+        case = StreamCase("shop", "orders", {"startAtOperationTime": start})
+        expected = RealStreams(client, majority_end(real)).read(case)
+        assert len(expected.events) == 200
+        token = token_of(expected.events[20])
+        options = ("--source", real.uri, "--history", str(tmp_path / "history"))
+        with (
+            served_process(tmp_path, *options, spark=True) as process,
+            process.client() as front,
+        ):
+            _wait_for_history(front, majority_end(real))
+            while _oldest(client) <= time_of(token_of(expected.events[-1])):
+                for _ in range(8):
+                    client.other.filling.insert_one({"text": "x" * (1 << 20)})
+                _wait_for_history(front, majority_end(real))
+            resumed = case.starting(resumeAfter=token)
+            end = majority_end(real)
+            assert RealStreams(client, end).read(resumed).error == 286
+            assert RealStreams(front, end).read(resumed).events == expected.events[21:]
+            with front.shop.orders.watch(resume_after=token) as stream:
+                client.shop.orders.insert_one({"_id": "new"})
+                assert [next(stream) for _ in range(180)][-1]["documentKey"] == {"_id": "new"}
+
+
+def _oldest(client: "MongoClient[Any]") -> Timestamp:
+    entry = client.local["oplog.rs"].find_one(sort=[("$natural", 1)])
+    assert entry is not None
+    time: Timestamp = entry["ts"]
+    return time
+
+
+def _wait_for_history(front: "MongoClient[Any]", time: Timestamp) -> None:
+    def holds() -> bool:
+        history = front.admin.command("serverStatus")["history"]
+        return bool(history["exists"] and history["through"] >= time)
+
+    wait_until(holds)
 
 
 # -- faults of the source -----------------------------------------------------------------------------------

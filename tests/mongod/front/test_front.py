@@ -62,6 +62,8 @@ def test_it_presents_the_release_and_the_set_of_the_source(front: Fronted) -> No
     assert client.server_info()["version"] == "7.0.2"
     assert (hello["setName"], hello["hosts"]) == ("orders", [hello["me"]])
     assert hello["isWritablePrimary"]
+    shown = client.admin.command("serverStatus")["source"]
+    assert (shown["version"], shown["featureCompatibilityVersion"], shown["away"]) == ("7.0.2", "7.0", False)
 
 
 @pytest.mark.parametrize("name", sorted({command.name for command in COMMANDS.values()} - SERVED))
@@ -116,8 +118,9 @@ def test_a_stream_sees_what_is_written_after_it_was_opened_and_nothing_before(
 def test_look_ups_are_asked_of_the_source(source: ReplicaSet, front: Fronted) -> None:
     database = source.client().images
     database.create_collection("orders", changeStreamPreAndPostImages={"enabled": True})
-    options = {"full_document": "updateLookup", "full_document_before_change": "required"}
-    with front.client().images.orders.watch(**options) as stream:
+    with front.client().images.orders.watch(
+        full_document="updateLookup", full_document_before_change="required"
+    ) as stream:
         database.orders.insert_one({"_id": 1, "a": 1})
         database.orders.update_one({"_id": 1}, {"$set": {"a": 2}})
         assert next(stream)["operationType"] == "insert"
@@ -145,10 +148,11 @@ def test_transactions_that_began_before_the_front_are_shown_whole(source: Replic
 def test_streams_wait_while_the_source_elects_a_primary_or_restarts(
     source: ReplicaSet, front: Fronted
 ) -> None:
-    written = source.client().away.orders
     with front.client().away.orders.watch(full_document="updateLookup") as stream:
         for number, fault in enumerate((source.step_down, lambda: source.step_up(0), source.restart)):
             fault()
+            wait_until(lambda: source.primary is not None)
+            written = source.client().away.orders
             written.insert_one({"_id": number})
             written.update_one({"_id": number}, {"$set": {"a": 1}})
             assert [next(stream)["operationType"] for _ in range(2)] == ["insert", "update"]

@@ -5,9 +5,11 @@ It has a store of its own, for its users and roles.
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.events.cluster_time import to_timestamp
 from tailrace.mongod.front.commands import FRONT_COMMANDS, FrontContext
 from tailrace.mongod.front.source_store import SourceStore
 from tailrace.mongod.server.admin.logbook import Logbook
@@ -56,6 +58,16 @@ class FrontMember(Member):
             if error.code != ErrorCode.Unauthorized:
                 raise
             return None
+
+    def source_status(self) -> dict[str, Any]:
+        release = self.source.release
+        return {
+            "address": self.source.address,
+            "version": release.version,
+            "featureCompatibilityVersion": release.series,
+            "away": self._entries.is_away,
+            "through": to_timestamp(self._entries.last_committed),
+        }
 
     def last_write_time(self) -> int:
         """The cluster time of the newest entry that was delivered."""

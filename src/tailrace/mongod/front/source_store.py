@@ -49,6 +49,8 @@ class SourceStore:
         self.lookups = Lookups(self._entry, self._pre_image, self._document)
         self.remembered: Callable[[int], bytes | None] = lambda _: None
         """Returns the entry of a cluster time if it is in memory."""
+        self.is_away = False
+        """Whether the source does not answer at present."""
         self._oldest: bytes | None = None
         self._expected: list[tuple[int, asyncio.Future[None]]] = []
 

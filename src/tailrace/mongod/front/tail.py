@@ -7,6 +7,7 @@ election or an outage it continues after the entry that it delivered last, on a 
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from typing import Any, Final
 
 from tailrace.error_codes import ErrorCode
@@ -20,6 +21,7 @@ from tailrace.pipeline.failure import failure_of
 
 COMPONENT: Final = "SOURCE"
 _PAUSE: Final = 0.2
+_SECONDS_TO_END: Final = 1.0
 
 
 class SourceTail:
@@ -35,9 +37,9 @@ class SourceTail:
         self._failed = failed
         self._mark = store.source.newest
         """The last entry that was delivered."""
-        self._is_away = False
         self._ended = threading.Event()
         self._thread: threading.Thread | None = None
+        self._delivering: Future[None] | None = None
         self._loop: asyncio.AbstractEventLoop
 
     def start(self) -> None:
@@ -46,10 +48,12 @@ class SourceTail:
         self._thread.start()
 
     async def stop(self) -> None:
-        """End the thread, which waits for the source for half a second at most while there is nothing new."""
+        """End the thread, and wait for it unless the source keeps it waiting."""
         self._ended.set()
+        if self._delivering is not None:
+            self._delivering.cancel()
         if self._thread is not None:
-            await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
+            await asyncio.get_running_loop().run_in_executor(None, self._thread.join, _SECONDS_TO_END)
 
     # -- in the thread --------------------------------------------------------------------------------------
 
@@ -109,18 +113,19 @@ class SourceTail:
 
     def _wait_for(self, work: Coroutine[Any, Any, None]) -> None:
         """Run something in the event loop; the tail goes on when it is done."""
-        asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        self._delivering = asyncio.run_coroutine_threadsafe(work, self._loop)
+        self._delivering.result()
 
     def _check_passing(self, error: TailraceError) -> None:
         """Note that the source is away; raises an error that is no reason to wait."""
         failure = failure_of(error)
         if not failure.is_source_away:
             raise error
-        if not self._is_away:
-            self._is_away = True
+        if not self._store.is_away:
+            self._store.is_away = True
             self._log.warning(COMPONENT, "The source is away; streams wait", "tail", error=failure.sentence)
 
     def _note_back(self) -> None:
-        if self._is_away:
-            self._is_away = False
+        if self._store.is_away:
+            self._store.is_away = False
             self._log.info(COMPONENT, "The source is back", "tail", address=self._source.address)
