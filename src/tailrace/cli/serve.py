@@ -1,5 +1,7 @@
 """`tailrace serve`: run a replica set or a sharded cluster that MongoDB's drivers and tools connect to.
 
+With `--source` it serves the change streams of another deployment instead (`mongod/front/`).
+
 Standard output gets two lines when the server accepts connections: its address, and that of its page. The
 log is written to standard error.
 SIGTERM and SIGINT end the server as `shutdown` does: acknowledged writes are on disk, and the exit code is 0.

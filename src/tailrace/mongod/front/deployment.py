@@ -19,6 +19,9 @@ from tailrace.sources.deployments.shard_oplog import ShardOplog
 from tailrace.sources.process_cache import Owner
 
 _ROUTER: Final = "isdbgrid"
+_SELECTION: Final = "serverSelectionTimeoutMS"
+_SELECTION_MS: Final = 3000
+"""How long one question waits for a member; what waits for the source asks again."""
 
 
 class FrontedDeployment:
@@ -29,7 +32,8 @@ class FrontedDeployment:
         self.address = hosts_of(uri)
         """Where clients reach it, without credentials."""
         self._owner = Owner()
-        self.oplog = ShardOplog(client_of(self._owner, uri), uri, self._owner)
+        asked = _impatient(uri)
+        self.oplog = ShardOplog(client_of(self._owner, asked), asked, self._owner)
         hello = self.oplog.hello()
         if hello.get("msg") == _ROUTER:
             raise UsageError(
@@ -87,3 +91,19 @@ class FrontedDeployment:
     def document(self, through: int, ns: str, key: bytes, uuid: bytes | None) -> bytes | None:
         """The document with a key, as it is at a majority committed time or later."""
         return CurrentDocuments(self.oplog.client, self.uri, through).find(ns, key, uuid)
+
+
+def _impatient(uri: str) -> str:
+    """The connection string with a short time for finding a member, unless it names one.
+
+    >>> _impatient("mongodb://a:1,b:2")
+    'mongodb://a:1,b:2/?serverSelectionTimeoutMS=3000'
+    >>> _impatient("mongodb://a:1/?replicaSet=rs0")
+    'mongodb://a:1/?replicaSet=rs0&serverSelectionTimeoutMS=3000'
+    """
+    if _SELECTION.lower() in uri.lower():
+        return uri
+    place, _, options = uri.partition("?")
+    slash = "" if "/" in place.partition("://")[2] else "/"
+    kept = f"{options}&" if options else ""
+    return f"{place}{slash}?{kept}{_SELECTION}={_SELECTION_MS}"

@@ -39,7 +39,7 @@ def driver_errors(uri: str, right: str) -> Iterator[None]:
     try:
         yield
     except ConnectionFailure as error:
-        reason = str(error).partition(", Timeout:")[0]
+        reason = str(error).partition(", Timeout:")[0].partition(", full error:")[0]
         raise SourceUnavailableError(
             f"the source at {hosts_of(uri)} cannot be reached: {reason}; is it running, and is the URI right?"
         ) from error

@@ -167,7 +167,10 @@ class Turns:
         if self._current is None:
             return answer.result()
         # Others may wait for the same answer: one that ends does not cancel it.
-        done = asyncio.shield(asyncio.wrap_future(answer))
+        given = asyncio.wrap_future(answer)
+        # If nobody waits any more, its error is not one of the loop.
+        given.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        done = asyncio.shield(given)
         return self._current.leave((_WAITS, done))  # type: ignore[no-any-return]
 
     def pause(self, seconds: float) -> None:
