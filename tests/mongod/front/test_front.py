@@ -229,7 +229,7 @@ def test_a_source_that_was_restored_from_a_backup_ends_it(tmp_path: Path) -> Non
         shutil.copytree(data, copy)
         source.start()
         with Fronted(f"{source.uri}&heartbeatFrequencyMS=500") as front:
-            with front.client().shop.orders.watch() as stream:
+            with front.client() as client, client.shop.orders.watch() as stream:
                 source.client().shop.orders.insert_one({"_id": 2})
                 assert next(stream)["documentKey"] == {"_id": 2}
             source.stop()

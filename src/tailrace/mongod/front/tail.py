@@ -73,7 +73,7 @@ class SourceTail:
         """Deliver entries until the source is away, or the tail has to end."""
         if self._source.oplog.has_diverged(self._mark):
             raise UsageError(
-                f"the oplog of {self._source.address} no longer has the entry of cluster time "
+                f"the oplog of {self._source.address} no longer has the entry of "
                 f"{in_words(self._mark.time)}, term {self._mark.term}, up to which streams were served: the "
                 "deployment was restored from a backup; start Tailrace again, and resume with tokens of the "
                 "restored deployment"
