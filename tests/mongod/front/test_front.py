@@ -92,6 +92,15 @@ def test_other_pipelines_are_refused(front: Fronted) -> None:
         with pytest.raises(OperationFailure) as failure:
             client.shop.command(command)
         assert failure.value.code == ErrorCode.CommandNotSupported
+    with pytest.raises(OperationFailure):
+        client.admin.aggregate([{"$currentOp": {}}, {"$out": "operations"}])
+
+
+def test_open_streams_are_shown(front: Fronted) -> None:
+    client = front.client()
+    with client.shop.shown.watch():
+        shown = list(client.admin.aggregate([{"$currentOp": {"idleCursors": True}}]))
+    assert any(entry.get("ns") == "shop.shown" and "cursor" in entry for entry in shown)
 
 
 def test_views_of_the_source_are_refused(source: ReplicaSet, front: Fronted) -> None:

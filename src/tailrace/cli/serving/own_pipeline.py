@@ -129,7 +129,7 @@ def _child_level(level: str) -> str:
 
 
 def _read_by_pipeline(server: Server | Cluster) -> str:
-    """The connection string of what a server's history is built from: what it stands in front of, or itself."""
+    """The connection string of what a history is built from: what a server is in front of, or itself."""
     if isinstance(server, Front):
         return server.source.uri
     return own_source(server, _PIPELINE_USER, PIPELINE_PRIVILEGES)

@@ -14,6 +14,7 @@ from tailrace.mongod.server.access.needs import LOGGED_IN
 from tailrace.mongod.server.commands import COMMANDS
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
+from tailrace.mongod.server.reads.aggregating import writes_results
 from tailrace.mongod.server.streams.change_streams import is_change_stream
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ SERVED: Final = frozenset({
     # connections
     "authenticate", "buildInfo", "connectionStatus", "getnonce", "hello", "listCommands", "logout", "ping",
     "rotateCertificates", "saslContinue", "saslStart", "whatsmyuri",
-    # streams; `aggregate` and `explain` of other pipelines are refused
+    # streams; other pipelines than `$changeStream` and `$currentOp` are refused
     "aggregate", "explain", "getMore", "killCursors",
     # sessions
     "endSessions", "killAllSessions", "killAllSessionsByPattern", "killSessions", "refreshSessions",
@@ -48,10 +49,11 @@ class FrontContext(MemberContext):
 
 async def _aggregate(context: FrontContext) -> Reply:
     pipeline = context.command.get("pipeline")
-    if not is_change_stream(pipeline):
+    if is_change_stream(pipeline):
+        if not _has_start(pipeline):
+            await context.node.catch_up()
+    elif not _is_about_this_process(pipeline):
         raise refused(context)
-    if not _has_start(pipeline):
-        await context.node.catch_up()
     return await COMMANDS["aggregate"].run(context)
 
 
@@ -60,6 +62,12 @@ async def _explain(context: FrontContext) -> Reply:
     if not isinstance(inner, Mapping) or not is_change_stream(inner.get("pipeline")):
         raise refused(context)
     return await COMMANDS["explain"].run(context)
+
+
+def _is_about_this_process(pipeline: Any) -> bool:
+    """Whether a pipeline shows running commands and open streams, as the page of the server does."""
+    first = pipeline[0] if isinstance(pipeline, list) and pipeline else None
+    return isinstance(first, Mapping) and "$currentOp" in first and not writes_results(pipeline)
 
 
 def _has_start(pipeline: Any) -> bool:

@@ -147,7 +147,7 @@ def replication(node: "Member") -> dict[str, Any] | None:
 
 
 def oplog(node: "Member") -> dict[str, Any] | None:
-    if not node.replication.is_replica_set:
+    if not node.replication.is_replica_set or node.source_status() is not None:
         return None
     return {
         "earliestOptime": to_timestamp(node.store.oldest),
