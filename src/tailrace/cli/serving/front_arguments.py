@@ -10,13 +10,13 @@ from tailrace.mongod.server.emulation.version import VERSION
 from tailrace.mongod.server.options import DEFAULT_REPLICA_SET
 
 _OF_THE_SOURCE: Final = {
-    "--members": lambda arguments: arguments.members != 1,
-    "--replica-set": lambda arguments: arguments.replica_set != DEFAULT_REPLICA_SET,
-    "--server-version": lambda arguments: arguments.server_version != VERSION,
-    "--shards": lambda arguments: arguments.shards != 0,
-    "--standalone": lambda arguments: arguments.standalone,
+    "members": 1,
+    "replica_set": DEFAULT_REPLICA_SET,
+    "server_version": VERSION,
+    "shards": 0,
+    "standalone": False,
 }
-"""Options that a server in front of a deployment takes from it."""
+"""Options that a server in front of a deployment takes from it, with their defaults."""
 
 
 def add_front_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +36,8 @@ def source_of(arguments: argparse.Namespace) -> FrontedDeployment | None:
         if arguments.password_file is not None:
             raise UsageError("--password-file is for a --source; name the source, or leave it out")
         return None
-    for option, is_given in _OF_THE_SOURCE.items():
-        if is_given(arguments):
+    for name, default in _OF_THE_SOURCE.items():
+        if getattr(arguments, name) != default:
+            option = "--" + name.replace("_", "-")
             raise UsageError(f"{option} is not for serve --source, which presents what the source is")
     return FrontedDeployment(uri)
