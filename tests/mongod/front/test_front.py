@@ -288,6 +288,12 @@ def test_options_that_the_source_decides_are_refused(here: Here, option: list[st
     assert f"{option[0]} is not for serve --source" in outcome.sentence
 
 
+def test_a_pipeline_needs_a_place_for_its_history(here: Here) -> None:
+    outcome = here("serve", "--port", "0", "--source", "mongodb://nowhere", "--spark-master", "local[2]")
+    assert outcome.code == 2
+    assert "name its place with --history" in outcome.sentence
+
+
 def test_a_source_that_does_not_answer(here: Here) -> None:
     uri = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=50"
     outcome = here("serve", "--port", "0", "--source", uri)

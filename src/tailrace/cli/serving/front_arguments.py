@@ -40,4 +40,6 @@ def source_of(arguments: argparse.Namespace) -> FrontedDeployment | None:
         if getattr(arguments, name) != default:
             option = "--" + name.replace("_", "-")
             raise UsageError(f"{option} is not for serve --source, which presents what the source is")
+    if arguments.spark_master is not None and arguments.history is None:
+        raise UsageError("--spark-master is for the history of a source; name its place with --history")
     return FrontedDeployment(uri)
