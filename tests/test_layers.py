@@ -17,7 +17,7 @@ FLOORS = (
 )
 """From the bottom up. On one floor, a package may import those to its left."""
 ORDER = [package for floor in FLOORS for package in floor]
-MONGOD = ("wire", "language", "store", "server", "cluster")
+MONGOD = ("wire", "language", "store", "server", "front", "cluster")
 """The floors inside of `mongod`, from the bottom up"""
 ONLY_UNDER = {
     "deltalake": "lake",

@@ -10,7 +10,9 @@ from typing import Any
 from urllib.parse import quote_plus
 
 import pytest
+from bson import Timestamp
 from pymongo import MongoClient
+from pymongo.errors import OperationFailure
 from pyspark.sql import SparkSession
 
 from tailrace.errors import UsageError
@@ -21,6 +23,7 @@ from tailrace.spark.history_job import HistoryJob
 from tests.cli.console import Here
 from tests.oracle.real_server import RealReplicaSet, missing_mongod
 from tests.spark.pipeline_runs import RunningJob, build_all, holds, newest_time, wait_until
+from tests.support.fronted import Fronted
 
 Document = dict[str, Any]
 PAGE = Path(__file__).parents[2] / "docs" / "rights.md"
@@ -216,6 +219,37 @@ def test_a_look_up_without_a_right_is_an_error_of_the_query(guarded: Guarded, sp
         quantities(spark, guarded.uri("pipeline"))
 
 
+# -- in front of the deployment -----------------------------------------------------------------------------
+
+
+def orders_of(client: MongoClient[Document], start: Timestamp, **options: Any) -> list[Document]:
+    """What a stream on the orders shows: an insert and two updates."""
+    with client.shop.orders.watch(start_at_operation_time=start, **options) as stream:
+        return [next(stream) for _ in range(3)]
+
+
+def test_the_same_rights_serve_the_streams_of_the_deployment(
+    guarded: Guarded, here: Here, tmp_path: Path
+) -> None:
+    first = guarded.root.local["oplog.rs"].find_one({"ns": "shop.orders"})
+    assert first is not None
+    images: Document = {"full_document": "updateLookup", "full_document_before_change": "whenAvailable"}
+    with Fronted(guarded.uri("pipeline")) as front:
+        client = front.client()
+        assert orders_of(client, first["ts"], **images) == orders_of(guarded.root, first["ts"], **images)
+        guarded.remove("tailraceLookups", "listCollections", "collection")
+        assert orders_of(client, first["ts"]) == orders_of(guarded.root, first["ts"])
+        guarded.remove("tailraceLookups", "find", "collection")
+        with pytest.raises(
+            OperationFailure, match=r": find and listCollections on shop\.orders; docs/rights"
+        ):
+            orders_of(client, first["ts"], full_document="updateLookup")
+    guarded.remove("tailracePipeline", "find", "oplog.rs")
+    outcome = here("serve", "--port", "0", *guarded.source_file(tmp_path, "pipeline"))
+    assert outcome.code == 2
+    assert ": find on local.oplog.rs; docs/rights.md" in outcome.sentence
+
+
 @pytest.mark.slow
 @pytest.mark.usefixtures("java")
 def test_the_command_prints_one_sentence_and_no_stack_trace(guarded: Guarded, tmp_path: Path) -> None:
@@ -227,6 +261,7 @@ def test_the_command_prints_one_sentence_and_no_stack_trace(guarded: Guarded, tm
     assert done.returncode == 2
     *log, sentence = done.stderr.decode().splitlines()
     assert sentence.startswith("tailrace: the user pipeline lacks a right at ")
-    assert [json.loads(line)["msg"] for line in log if line.startswith("{")] == ["Starting Spark"]
+    messages = [json.loads(line)["msg"] for line in log if line.startswith("{")]
+    assert messages == ["Serving the page", "Starting Spark"]
     for words in ("Traceback", "Exception", "RawBSONDocument", "signature", "\tat "):
         assert words not in done.stderr.decode()

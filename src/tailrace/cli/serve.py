@@ -1,5 +1,7 @@
 """`tailrace serve`: run a replica set or a sharded cluster that MongoDB's drivers and tools connect to.
 
+With `--source` it serves the change streams of another deployment instead (`mongod/front/`).
+
 Standard output gets two lines when the server accepts connections: its address, and that of its page. The
 log is written to standard error.
 SIGTERM and SIGINT end the server as `shutdown` does: acknowledged writes are on disk, and the exit code is 0.
@@ -26,10 +28,13 @@ from tailrace.cli.logs.output import log_output
 from tailrace.cli.output import print_line
 from tailrace.cli.private_files import private_files
 from tailrace.cli.serving.arguments import add_arguments, read_arguments
+from tailrace.cli.serving.front_arguments import source_of
 from tailrace.cli.serving.own_page import bind_page, start_page
 from tailrace.cli.serving.own_pipeline import Pipeline, new_child, pipeline_of
 from tailrace.errors import UsageError
 from tailrace.mongod.cluster.cluster import Cluster
+from tailrace.mongod.front.deployment import FrontedDeployment
+from tailrace.mongod.front.front import Front
 from tailrace.mongod.server.admin.audit import AuditLog
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.net.event_loop import new_event_loop
@@ -60,7 +65,9 @@ def run(arguments: argparse.Namespace) -> int:
         if options.audit is not None:
             stack.callback(options.audit.close)
         stack.enter_context(private_files())
-        pipeline = pipeline_of(arguments, log, stack)
+        source = source_of(arguments)
+        has_pipeline = source is None or arguments.history is not None
+        pipeline = pipeline_of(arguments, log, stack) if has_pipeline else None
         if pipeline is not None:
             options = replace(options, history=pipeline.history)
             if pipeline.is_child and options.tls is not None:
@@ -72,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
         _return_large_blocks()
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             folder = stack.enter_context(TemporaryDirectory(prefix="tailrace-"))
-            runner.run(_serve(options, log, pipeline, page, Path(folder)))
+            runner.run(_serve(options, log, pipeline, page, Path(folder), source))
     return 0
 
 
@@ -109,11 +116,22 @@ def _open_audit_log_again(audit: AuditLog, log: Logbook) -> None:
         log.error("ACCESS", "The audit log stays the old file", error=str(error))
 
 
+def _server(options: ServerOptions, log: Logbook, source: FrontedDeployment | None) -> Server | Cluster:
+    if source is not None:
+        return Front(source, options, log=log)
+    return Cluster(options, log=log) if options.shards else Server(options, log=log)
+
+
 async def _serve(
-    options: ServerOptions, log: Logbook, pipeline: Pipeline | None, page: HttpThread | None, folder: Path
+    options: ServerOptions,
+    log: Logbook,
+    pipeline: Pipeline | None,
+    page: HttpThread | None,
+    folder: Path,
+    source: FrontedDeployment | None,
 ) -> None:
     loop = asyncio.get_running_loop()
-    server = Cluster(options, log=log) if options.shards else Server(options, log=log)
+    server = _server(options, log, source)
     loop.set_exception_handler(LoopFaults(server.log))
     ending = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -148,3 +166,5 @@ async def _serve(
         if options.audit is not None and ending.is_set():
             with suppress(OSError):
                 options.audit.system("shutdown", {})
+    if isinstance(server, Front) and server.failure is not None:
+        raise server.failure

@@ -132,6 +132,14 @@ class HeadLog(EventLog):
         if known is not None:
             return known
         end = min(self._begins_after, self._older.next_start(after) or self._begins_after)
+        found = self._load(after, end)
+        # A store that is far away lets others run meanwhile, and one of them may have stored it.
+        if self._older.find(after) is None:
+            self._older.add(after, found)
+        return found
+
+    def _load(self, after: int, end: int) -> Slice:
+        """Read a piece of the oplog: what is after a cluster time, up to another or until it is enough."""
         items: list[EntryItem] = []
         size = 0
         scanned = end
@@ -147,9 +155,15 @@ class HeadLog(EventLog):
                     break
                 items.append(EntryItem(self._part.read(raw), self.shard))
                 size += len(raw)
-        found = Slice(items, scanned)
-        self._older.add(after, found)
-        return found
+        return Slice(items, scanned)
+
+    def restart(self, after: int) -> None:
+        """Forget the entries in memory, because those up to a cluster time will not be delivered."""
+        self._items, self._times, self._sizes = [], [], []
+        self._weight = 0
+        self._begins_after = after
+        self._newest = promise(after)
+        self.waiters.wake_all()
 
     def _accept(self, commit: OplogCommit) -> None:
         """Add the entries of a commit and wake the streams that see them."""

@@ -11,6 +11,7 @@ from tailrace.events.change_event import ChangeEvent
 from tailrace.events.promise import Promise
 from tailrace.events.stages.oplog_match import EntryFilter
 from tailrace.log.event_log import EventLog, LogItem, Slice, VerbatimRun
+from tailrace.log.head import place_lost
 from tailrace.log.history_log import HistoryLog
 from tailrace.log.recorded import RecordedItem
 
@@ -43,6 +44,9 @@ class Tiers(EventLog):
         """Raise CappedPositionLost if neither has everything after a cluster time."""
         if self._is_past(after):
             self._history.check_place(after)
+            if self._history.newest <= after:
+                # The oplog of a source does not wait for the history.
+                raise place_lost(after)
 
     def is_loaded(self, after: int) -> bool:
         """True, except for what only the history has."""

@@ -104,8 +104,8 @@ def _store_source(store: Store, lookups: Lookups | None) -> StoreSource:
 class HistoryBuilder:
     """Builds a history on request, and continuously between `start` and `stop`."""
 
-    def __init__(self, source: Store | StoreSource, path: str | Path, lookups: Lookups | None = None) -> None:
-        """``source`` is the store of a replica set, or a source of several stores."""
+    def __init__(self, source: Store | OplogSource, path: str | Path, lookups: Lookups | None = None) -> None:
+        """``source`` is the store of a replica set, or any source."""
         self._source = _store_source(source, lookups) if isinstance(source, Store) else source
         self._path = path
         self._table: HistoryTable | None = None

@@ -8,6 +8,7 @@ from typing import Final
 from tailrace.cli.logs.arguments import add_log_arguments
 from tailrace.cli.pipeline import add_history_arguments
 from tailrace.cli.serving.exposure import TEST_COMMANDS, check_exposure, is_loopback
+from tailrace.cli.serving.front_arguments import add_front_arguments
 from tailrace.cli.serving.page import add_http_argument
 from tailrace.cli.serving.tls_arguments import add_tls_arguments, tls_of
 from tailrace.cli.sources.folders import history_argument, local_folder
@@ -136,6 +137,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the file with the password of the first user",
     )
     add_tls_arguments(parser)
+    add_front_arguments(parser)
     add_http_argument(parser)
     add(
         "--audit-log",

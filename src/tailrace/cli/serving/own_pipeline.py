@@ -20,6 +20,7 @@ from tailrace.cli.spark_needs import missing_for_spark
 from tailrace.errors import UsageError
 from tailrace.events.stream_release import Since
 from tailrace.mongod.cluster.cluster import Cluster
+from tailrace.mongod.front.front import Front
 from tailrace.mongod.server.access.process_users import PIPELINE_PRIVILEGES, add_process_user
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.emulation.release import Release
@@ -148,7 +149,7 @@ def new_child(server: Server | Cluster, pipeline: Pipeline, log: Logbook, folder
     """
     source = folder / "source"
     source.touch(mode=0o600)
-    source.write_text(own_source(server, _PIPELINE_USER, PIPELINE_PRIVILEGES))
+    source.write_text(_read_by_pipeline(server))
     return PipelineChild(
         pipeline.command(["--source-file", str(source)], _child_level(server.options.log_level)),
         log,
@@ -162,6 +163,13 @@ def new_child(server: Server | Cluster, pipeline: Pipeline, log: Logbook, folder
 def _child_level(level: str) -> str:
     """The level of the child's log: its lines of progress are needed, whatever the server's log shows."""
     return level if level == "debug" else "info"
+
+
+def _read_by_pipeline(server: Server | Cluster) -> str:
+    """The connection string of what a history is built from: what a server is in front of, or itself."""
+    if isinstance(server, Front):
+        return server.source.uri
+    return own_source(server, _PIPELINE_USER, PIPELINE_PRIVILEGES)
 
 
 def own_source(server: Server | Cluster, user: str, privileges: Iterable[Mapping[str, Any]]) -> str:

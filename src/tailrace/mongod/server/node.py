@@ -217,6 +217,20 @@ class Node(ABC):
     def pipeline_status(self) -> dict[str, Any] | None:
         """The state of the pipeline that builds the history, if this process runs it."""
 
+    def source_status(self) -> dict[str, Any] | None:
+        """The state of the deployment whose streams are served; None if they are those of this one."""
+        return None
+
+    def collection_type(self, ns: str) -> str | None:
+        """What a name belongs to, in the words of listCollections: collection, view or timeseries."""
+        catalog = self.states.catalog
+        if catalog.view(ns) is not None:
+            return "view"
+        collection = catalog.collection(ns)
+        if collection is None:
+            return None
+        return "timeseries" if collection.is_timeseries else "collection"
+
     @property
     def oplog_size(self) -> int:
         """The number of bytes above which the oldest oplog entries are removed."""

@@ -138,15 +138,7 @@ class Server(Stoppable):
         cluster_parameters, default_concerns = ClusterParameters(), DefaultConcerns()
         cluster_parameters.load(store)
         default_concerns.load(store)
-        head = None
-        if options.head or options.history is None:
-            head = HeadLog(store, shard=self._shard, marks_end=self._marks_end)
-        event_log: EventLog | None = head
-        if options.history is not None and options.replica_set is not None:
-            self._history = self._open_history(StoreOplog(store), options.history, head)
-            event_log = self._history.event_log
-        elif not options.head or event_log is None:
-            raise UsageError("without a head streams need a history; name its folder with --history")
+        event_log, head = self._open_log(store)
         return SharedBySet(
             store=store,
             state=SetState(options.replica_set, store.term),
@@ -159,6 +151,19 @@ class Server(Stoppable):
             pipeline_status=lambda: None if self.pipeline_status is None else self.pipeline_status(),
             is_shard=bool(self._shard),
         )
+
+    def _open_log(self, store: Store) -> tuple[EventLog, HeadLog | None]:
+        """What streams read, and the part of it that is in memory; opens the history."""
+        options = self.options
+        head = None
+        if options.head or options.history is None:
+            head = HeadLog(store, shard=self._shard, marks_end=self._marks_end)
+        if options.history is not None and options.replica_set is not None:
+            self._history = self._open_history(StoreOplog(store), options.history, head)
+            return self._history.event_log, head
+        if not options.head or head is None:
+            raise UsageError("without a head streams need a history; name its folder with --history")
+        return head, head
 
     def _open_access(self, store: Store) -> StoredAccess:
         """The users of this deployment; those of a cluster are on its config server."""

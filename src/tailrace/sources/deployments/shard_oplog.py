@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
-from pymongo import ReadPreference
+from pymongo import CursorType, ReadPreference
 from pymongo.client_session import ClientSession
 from pymongo.collection import Collection
 from pymongo.errors import OperationFailure
@@ -46,6 +46,8 @@ _REACH_MS: Final = 2000
 _ELECTION_SECONDS: Final = 15.0
 """Longer than a primary that was cut off takes to step down, which is 10 seconds by default."""
 _POLL_SECONDS: Final = 0.1
+_AWAIT_MS: Final = 500
+"""How long a member waits for new entries before it answers that there are none."""
 _FIRST_BATCH: Final = 16
 """Entries of a first batch, which show how large the others may be."""
 
@@ -74,6 +76,10 @@ class ShardOplog:
     def majority_time(self) -> ClusterTime:
         return majority_time(self.hello())
 
+    def applied_time(self) -> ClusterTime:
+        """Return the time of the member's newest entry, majority committed or not."""
+        return from_timestamp(self.hello()["lastWrite"]["opTime"]["ts"])
+
     def replica_set_id(self) -> str:
         with driver_errors(self.uri, rights.REPLICA_SET_CONFIG):
             config = self.client.admin.command("replSetGetConfig")["config"]
@@ -94,6 +100,14 @@ class ShardOplog:
         with driver_errors(self.uri, rights.OPLOG):
             for raw in documents_of(self._oplog().find_raw_batches({}, limit=1)):
                 return parse_entry(raw)
+        return None
+
+    def newest(self) -> bytes | None:
+        """Return the newest majority committed entry."""
+        with driver_errors(self.uri, rights.OPLOG):
+            oplog = self._oplog(majority=True)
+            for raw in documents_of(oplog.find_raw_batches({}, sort=[("$natural", -1)], limit=1)):
+                return raw
         return None
 
     def oldest(self) -> ClusterTime:
@@ -149,6 +163,31 @@ class ShardOplog:
                         break
         if position == after and member.oldest() > after + 1:
             raise history_lost(after)
+
+    def follow(self, after: EntryMark) -> Iterator[Sequence[bytes]]:
+        """Return the entries after one as they become majority committed, as long as the member can be read.
+
+        While there is nothing new, an empty sequence comes about twice a second. Raises `CommandError` 286 if
+        the oplog no longer goes back to that entry.
+        """
+        member = self.selected()
+        query = {"ts": {"$gte": to_timestamp(after.time)}}
+        with driver_errors(self.uri, rights.OPLOG), session_at(member.client, after.time) as session:
+            oplog = member._oplog(majority=True)
+            has_begun = False
+            with oplog.find_raw_batches(
+                query, cursor_type=CursorType.TAILABLE_AWAIT, session=session
+            ).max_await_time_ms(_AWAIT_MS) as cursor:
+                while cursor.alive:
+                    for batch in raw_batches(cursor):
+                        entries = split_documents(batch)
+                        if entries and not has_begun:
+                            if EntryMark.of(entries[0]) != after:
+                                raise history_lost(after.time)
+                            has_begun = True
+                            del entries[0]
+                        yield entries
+                    yield ()
 
     def _batches(
         self, after: int, through: int, condition: EntryCondition, count: int, session: ClientSession

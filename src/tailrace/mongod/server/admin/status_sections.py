@@ -147,7 +147,7 @@ def replication(node: "Member") -> dict[str, Any] | None:
 
 
 def oplog(node: "Member") -> dict[str, Any] | None:
-    if not node.replication.is_replica_set:
+    if not node.replication.is_replica_set or node.source_status() is not None:
         return None
     return {
         "earliestOptime": to_timestamp(node.store.oldest),
@@ -246,6 +246,10 @@ def pipeline(node: "Node") -> dict[str, Any] | None:
     return node.pipeline_status()
 
 
+def source(node: "Node") -> dict[str, Any] | None:
+    return node.source_status()
+
+
 SECTIONS: Final[Mapping[str, Section]] = {
     "asserts": asserts,
     "changeStreamPreImages": pre_images,
@@ -263,6 +267,7 @@ SECTIONS: Final[Mapping[str, Section]] = {
     "oplog": oplog,
     "pipeline": pipeline,
     "repl": replication,
+    "source": source,
     "storageEngine": storage_engine,
     "transactions": transactions,
     "mem": memory,
@@ -275,7 +280,7 @@ ON_REQUEST: Final = frozenset({"oplog"})
 
 OF_MEMBERS: Final = frozenset(
     {"changeStreamPreImages", "featureCompatibilityVersion", "opcountersRepl", "oplog", "pipeline", "repl",
-     "storageEngine"}
+     "source", "storageEngine"}
 )  # fmt: skip
 """Sections that a router does not have, or has in another form."""
 

@@ -14,8 +14,10 @@ Nothing else changes for the coroutine: it has one task, and a cancellation is r
 """
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Coroutine, Generator
+from concurrent.futures import Future
 from time import monotonic
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
@@ -159,6 +161,24 @@ class Turns:
             return work()
         done = asyncio.get_running_loop().run_in_executor(None, work)
         return self._current.leave((_WAITS, done))  # type: ignore[no-any-return]
+
+    def wait_for(self, answer: Future[T]) -> T:
+        """Return the result of what runs in another thread, or raise its error; others run until then."""
+        if self._current is None:
+            return answer.result()
+        # Others may wait for the same answer: one that ends does not cancel it.
+        given = asyncio.wrap_future(answer)
+        # If nobody waits any more, its error is not one of the loop.
+        given.add_done_callback(lambda ended: ended.cancelled() or ended.exception())
+        done = asyncio.shield(given)
+        return self._current.leave((_WAITS, done))  # type: ignore[no-any-return]
+
+    def pause(self, seconds: float) -> None:
+        """Let others run for some time."""
+        if self._current is None:
+            time.sleep(seconds)
+        else:
+            self._current.leave((_WAITS, asyncio.ensure_future(asyncio.sleep(seconds))))
 
 
 class _Worker:

@@ -11,7 +11,6 @@ from tailrace.mongod.language.aggregation import PipelineContext, compile_pipeli
 from tailrace.mongod.language.aggregation.first_pass import read_stages
 from tailrace.mongod.server.reads.requests.aggregate_request import AggregateRequest
 from tailrace.mongod.server.reads.requests.stable_api import check_pipeline_is_stable
-from tailrace.mongod.store.catalog import Catalog
 from tailrace.query.collation import Collation
 from tailrace.query.variables import stream_variables
 
@@ -42,7 +41,7 @@ def check_stream(context: "Context", place: "Node", request: AggregateRequest) -
     check_pipeline_is_stable(context.command, request.pipeline)
     _check_command(context, request)
     if request.named is not None:
-        _check_target(place.states.catalog, f"{context.database}.{request.named}", request)
+        _check_target(place, f"{context.database}.{request.named}", request)
     compile_pipeline(request.pipeline, pipeline)
     return _scope(context.database, request.named, request.pipeline[0][STAGE])
 
@@ -64,12 +63,12 @@ def _check_command(context: "Context", request: AggregateRequest) -> None:
         raise CommandError(_STREAM_UUID_NOT_ALLOWED, "a change stream takes no collectionUUID")
 
 
-def _check_target(catalog: Catalog, ns: str, request: AggregateRequest) -> None:
+def _check_target(place: "Node", ns: str, request: AggregateRequest) -> None:
     """Refuse streams on views and on time series."""
-    if catalog.view(ns) is not None:
+    kind = place.collection_type(ns)
+    if kind == "view":
         raise CommandError(ErrorCode.CommandNotSupportedOnView, f"$changeStream cannot watch the view {ns}")
-    collection = catalog.collection(ns)
-    if collection is not None and collection.is_timeseries and not request.raw_data:
+    if kind == "timeseries" and not request.raw_data:
         raise CommandError(
             ErrorCode.CommandNotSupportedOnView, f"$changeStream cannot watch the time series {ns}"
         )

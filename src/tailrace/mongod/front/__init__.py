@@ -1,0 +1,1 @@
+"""Serve the change streams of a deployment that is somewhere else."""

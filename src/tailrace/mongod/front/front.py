@@ -1,0 +1,95 @@
+"""A server in front of a deployment: any driver reads the deployment's change streams from it.
+
+It reads the source's oplog once for all streams, and the history that a pipeline has built for what the
+source's oplog no longer has.
+"""
+
+import asyncio
+from dataclasses import replace
+from typing import Final
+
+from tailrace.errors import UsageError
+from tailrace.log.event_log import EventLog
+from tailrace.log.head import HeadLog
+from tailrace.mongod.front.deployment import FrontedDeployment
+from tailrace.mongod.front.front_member import FrontMember
+from tailrace.mongod.front.questions import Questions
+from tailrace.mongod.front.source_head import SourceHead
+from tailrace.mongod.front.source_oplogs import SourceOplogs
+from tailrace.mongod.front.source_store import SourceStore
+from tailrace.mongod.front.tail import COMPONENT, SourceTail
+from tailrace.mongod.server.admin.logbook import Logbook
+from tailrace.mongod.server.options import ServerOptions
+from tailrace.mongod.server.replica_set.member import SharedBySet
+from tailrace.mongod.server.replica_set.replication import SetState
+from tailrace.mongod.server.server import Server
+from tailrace.mongod.store.store import Store
+
+_OWN_PARAMETERS: Final = {"writePeriodicNoops": "false", "ttlMonitorEnabled": "false"}
+"""Of the store for users and roles, which nobody streams from."""
+
+
+class Front(Server):
+    def __init__(
+        self, source: FrontedDeployment, options: ServerOptions, *, log: Logbook | None = None
+    ) -> None:
+        own = replace(
+            options,
+            replica_set=source.set_name,
+            server_version=source.presented_version,
+            parameters={**_OWN_PARAMETERS, **options.parameters},
+        )
+        super().__init__(own, log=log)
+        self.source = source
+        self.failure: BaseException | None = None
+        """Why it has stopped, if it could not go on."""
+        self._questions = Questions()
+        self._entries = SourceStore(source, self._questions)
+        self._tail: SourceTail | None = None
+
+    async def start(self) -> None:
+        await asyncio.to_thread(self._entries.refresh_oldest)
+        if self.options.history is not None:
+            await asyncio.to_thread(lambda: self.source.identity)
+        await super().start()
+        assert self._tail is not None
+        self._tail.start()
+        self.log.info(
+            COMPONENT,
+            "Serving the change streams of a deployment",
+            "initandlisten",
+            address=self.source.address,
+            version=self.source.release.version,
+            featureCompatibilityVersion=self.source.release.series,
+        )
+
+    def _open_log(self, store: Store) -> tuple[EventLog, HeadLog | None]:  # noqa: ARG002 - the source has it
+        head = SourceHead(self._entries)
+        self._tail = SourceTail(self._entries, head, self.log, self._fail)
+        if self.options.history is None:
+            if not self.options.head:
+                raise UsageError("without a head streams need a history; name its folder with --history")
+            return head, head
+        shown = head if self.options.head else None
+        self._history = self._open_history(SourceOplogs(self._entries), self.options.history, shown)
+        return self._history.event_log, head
+
+    def _new_member(self, options: ServerOptions, shared: SharedBySet) -> FrontMember:
+        # A node without a port: what changes users writes, which clients of this server cannot.
+        own = replace(shared, state=SetState(options.replica_set, shared.store.term), members=[])
+        keeper = super()._new_member(options, own)
+        return FrontMember(
+            options, shared, self._entries, keeper, wall=self.wall, log=self.log, stop=self.begin_stop
+        )
+
+    def _fail(self, error: BaseException) -> None:
+        """Stop, because streams cannot go on."""
+        self.failure = error
+        self.begin_stop()
+
+    async def _end(self) -> None:
+        if self._tail is not None:
+            await self._tail.stop()
+        await super()._end()
+        self._questions.close()
+        self.source.close()

@@ -1,0 +1,95 @@
+"""The node that clients connect to: a replica set of one member, whose streams are those of the source.
+
+It has a store of its own, for its users and roles.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.events.cluster_time import to_timestamp
+from tailrace.mongod.front.commands import FRONT_COMMANDS, FrontContext
+from tailrace.mongod.front.source_store import SourceStore
+from tailrace.mongod.server.admin.logbook import Logbook
+from tailrace.mongod.server.net.replies import ReplyTail
+from tailrace.mongod.server.options import ServerOptions
+from tailrace.mongod.server.replica_set.member import Member, SharedBySet
+from tailrace.mongod.store.clock import WallClock
+
+
+class FrontMember(Member):
+    kind_of_context = FrontContext
+
+    def __init__(
+        self,
+        options: ServerOptions,
+        shared: SharedBySet,
+        entries: SourceStore,
+        keeper: Member,
+        *,
+        wall: WallClock,
+        log: Logbook,
+        stop: Callable[[], object],
+    ) -> None:
+        """``entries`` is the oplog of the source; ``keeper`` changes the users and roles of this server."""
+        super().__init__(options, shared, wall=wall, log=log, commands=FRONT_COMMANDS, stop=stop)
+        self.source = entries.source
+        self._entries = entries
+        self._keeper = keeper
+        self.times = FrontTimes(entries)
+        if self.source.release.compatibility != self.release.stream.compatibility:
+            self.release = replace(self.release, stream=self.source.release)
+
+    @property
+    def keeper(self) -> Member:
+        return self._keeper
+
+    async def catch_up(self) -> None:
+        """Wait until everything was delivered that has happened at the source until now."""
+        await self._entries.reach(self._entries.questions.ask(self.source.last_applied))
+
+    def collection_type(self, ns: str) -> str | None:
+        try:
+            return self._entries.questions.ask(self.source.collection_type, ns)
+        except CommandError as error:
+            # The right to list collections is not needed for streams, except to refuse views.
+            if error.code != ErrorCode.Unauthorized:
+                raise
+            return None
+
+    def source_status(self) -> dict[str, Any]:
+        release = self.source.release
+        return {
+            "address": self.source.address,
+            "version": release.version,
+            "featureCompatibilityVersion": release.series,
+            "away": self._entries.is_away,
+            "through": to_timestamp(self._entries.last_committed),
+        }
+
+    def last_write_time(self) -> int:
+        """The cluster time of the newest entry that was delivered."""
+        return self._entries.last_committed
+
+    def last_write_date(self) -> int:
+        return (self._entries.last_committed >> 32) * 1000
+
+
+class FrontTimes:
+    """The cluster time of the source, as far as its entries were delivered; see `NodeTimes`."""
+
+    def __init__(self, entries: SourceStore) -> None:
+        self._entries = entries
+        self._tail = ReplyTail()
+
+    def hear(self, time: int) -> None:
+        """Do nothing: the clock is the source's."""
+
+    async def wait_for(self, wanted: int) -> None:
+        await self._entries.reach(wanted)
+
+    def reply_tail(self) -> bytes:
+        time = self._entries.last_committed
+        return self._tail.encoded(time, time)

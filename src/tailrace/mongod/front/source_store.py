@@ -1,0 +1,161 @@
+"""The oplog of the source as a store that the event log reads (`log/ports.py`).
+
+The tail delivers new entries; everything else is asked of the source.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from tailrace.events.oplog_entry import parse_entry
+from tailrace.events.oplog_start import is_first_entry
+from tailrace.events.promise import Promise, promise
+from tailrace.events.stages.lookups import Lookups
+from tailrace.log.head import SLICE_BYTES
+from tailrace.log.ports import CommitListener
+from tailrace.mongod.front.deployment import FrontedDeployment
+from tailrace.mongod.front.questions import Questions
+from tailrace.mongod.server.net.turns import paced
+from tailrace.sources.archives.entries import entry_time
+from tailrace.sources.conditions import EVERYTHING
+
+_AT_ONCE: Final = 256
+"""Entries that are delivered before others have their turn."""
+
+
+@dataclass(frozen=True, slots=True)
+class TailedEntries:
+    """Entries that became visible at once."""
+
+    entries: Sequence[tuple[int, bytes]]
+
+
+class SourceStore:
+    """See `OplogStore`. The source removes entries whether a history holds them or not."""
+
+    held_through: int | None = None
+    oplog_size = 1
+    oplog_bytes = 0
+
+    def __init__(self, source: FrontedDeployment, questions: Questions) -> None:
+        self.source = source
+        self.questions = questions
+        self.on_commit: list[CommitListener] = []
+        self.on_settled: list[Callable[[], None]] = []
+        self.last_committed = source.newest.time
+        self.truncated_through = 0
+        self.lookups = Lookups(self._entry, self._pre_image, self._document)
+        self.remembered: Callable[[int], bytes | None] = lambda _: None
+        """Returns the entry of a cluster time if it is in memory."""
+        self.is_away = False
+        """Whether the source does not answer at present."""
+        self._oldest: bytes | None = None
+        self._expected: list[tuple[int, asyncio.Future[None]]] = []
+
+    @property
+    def set_id(self) -> str:
+        return self.source.identity
+
+    @property
+    def promised(self) -> Promise:
+        """That of the newest entry: the source writes a no-op every ten seconds while it is idle."""
+        return promise(self.last_committed)
+
+    def hold_transaction(self, began: int, committed: int) -> None:
+        """Do nothing: the source decides what it removes."""
+
+    # -- new entries --------------------------------------------------------------------------------------
+
+    async def accept(self, entries: Sequence[bytes]) -> None:
+        """Deliver the entries that follow the last ones."""
+        for first in range(0, len(entries), _AT_ONCE):
+            await paced(self._commit, entries[first : first + _AT_ONCE])
+
+    async def _commit(self, piece: Sequence[bytes]) -> None:
+        timed = [(entry_time(raw), raw) for raw in piece]
+        # First, because what listeners look up has to be as new as these entries.
+        self.last_committed = timed[-1][0]
+        for listener in tuple(self.on_commit):
+            listener(TailedEntries(timed))
+        self._wake_expecting()
+
+    def skip_to(self, time: int) -> None:
+        """Continue after a cluster time, because the source no longer has all entries before."""
+        self.last_committed = time
+        self._wake_expecting()
+
+    async def reach(self, time: int) -> None:
+        """Wait until everything up to a cluster time was delivered."""
+        if time > self.last_committed:
+            reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._expected.append((time, reached))
+            await reached
+
+    def _wake_expecting(self) -> None:
+        if self._expected:
+            waiting, self._expected = self._expected, []
+            for time, reached in waiting:
+                if reached.done():
+                    continue
+                if time <= self.last_committed:
+                    reached.set_result(None)
+                else:
+                    self._expected.append((time, reached))
+
+    # -- older entries, in another thread than the event loop's ----------------------------------------------
+
+    @contextmanager
+    def snapshot(self) -> Iterator["SourceState"]:
+        yield SourceState(self, self.last_committed)
+
+    def refresh_oldest(self) -> None:
+        """Ask the source how far back its oplog goes."""
+        first = self.source.oplog.first()
+        self._oldest = None if first is None else first.raw
+        self.truncated_through = 0 if first is None or is_first_entry(first) else first.ts - 1
+
+    def oldest_entry(self) -> tuple[int, bytes] | None:
+        """The source's oldest entry when it was asked last."""
+        return None if self._oldest is None else (parse_entry(self._oldest).ts, self._oldest)
+
+    # -- look-ups -----------------------------------------------------------------------------------------
+
+    def _entry(self, ts: int, term: int) -> bytes | None:
+        raw = self.remembered(ts)
+        if raw is not None:
+            return raw if parse_entry(raw).term == term else None
+        return self.questions.ask(self.source.entry, self.last_committed, ts, term)
+
+    def _pre_image(self, uuid: bytes, ts: int, index: int) -> bytes | None:
+        return self.questions.ask(self.source.pre_image, self.last_committed, uuid, ts, index)
+
+    def _document(self, ns: str, key: bytes, uuid: bytes | None) -> bytes | None:
+        return self.questions.ask(self.source.document, self.last_committed, ns, key, uuid)
+
+
+class SourceState:
+    """The entries up to a majority committed time, which never change; see `OplogState`."""
+
+    def __init__(self, store: SourceStore, through: int) -> None:
+        self._store = store
+        self._through = through
+
+    def entry(self, ts: int) -> bytes | None:
+        for entries in self._store.source.oplog.entries(ts - 1, ts, EVERYTHING):
+            return entries[0]
+        return None
+
+    def entries(self, after: int = 0) -> Iterator[tuple[int, bytes]]:
+        """See `OplogState`; raises ChangeStreamHistoryLost (286) if the source has removed some of them."""
+        for entries in self._store.source.oplog.entries(after, self._through, EVERYTHING, SLICE_BYTES):
+            for raw in entries:
+                yield entry_time(raw), raw
+
+    def oldest_entry(self) -> tuple[int, bytes] | None:
+        return self._store.oldest_entry()
+
+    def truncated_through(self) -> int:
+        """0: `entries` finds out what the source has removed until then."""
+        return 0
