@@ -477,3 +477,14 @@ def test_a_cursor_of_a_view_whose_collection_is_dropped(database: Db) -> None:
     with pytest.raises(OperationFailure) as failure:
         database.command({"getMore": Int64(reply["cursor"]["id"]), "collection": "v"})
     assert failure.value.code == 175
+
+
+def test_a_query_tests_expressions_last_and_a_stage_in_order(database: Db) -> None:
+    database.c.insert_one({"_id": 1, "a": 1})
+    fails = {"$expr": {"$switch": {"branches": [{"case": "$missing", "then": 1}]}}}
+    condition = {"$or": [fails, {"a": 1}]}
+    assert [found["_id"] for found in database.c.find(condition)] == [1]
+    assert [found["_id"] for found in results(database, {"$match": condition})] == [1]
+    assert code_of(database, {"$limit": 5}, {"$match": condition}) == 40066
+    joined = {"from": "c", "as": "found", "pipeline": [{"$match": condition}]}
+    assert len(results(database, {"$lookup": joined})[0]["found"]) == 1

@@ -14,6 +14,7 @@ from bson import Timestamp
 from pymongo import MongoClient
 from pymongo.database import Database
 
+from tailrace.bson.documents import decode, encode
 from tests.oracle.replay.archive import Archive, write_archive
 from tests.oracle.replay.random_cases import CaseMaker
 from tests.oracle.replay.real_streams import ON_A_VIEW, RealStreams
@@ -85,11 +86,16 @@ def _noted(client: "MongoClient[Any]", text: str) -> Timestamp:
     return Timestamp(reply["operationTime"].time, reply["operationTime"].inc)
 
 
+def _as_stages_see(event: bytes) -> bytes:
+    """An event after stages of ours: a field that an image has twice is there once (docs/server.md)."""
+    return encode(decode(event))
+
+
 def difference(case: StreamCase, real: Part, ours: Outcome) -> str | None:
     """Where a stream of ours differs from the real one; None if it does not."""
     events, code = ours
     for place, (one, other) in enumerate(zip(real.events, events, strict=False)):
-        if one != other:
+        if one != other and not (case.pipeline and _as_stages_see(one) == other):
             return f"{case}\n  event {place} of {len(real.events)}\n  real {one!r}\n  ours {other!r}"
     if len(real.events) != len(events) or real.error != code:
         counts = f"real {len(real.events)} events, error {real.error}; ours {len(events)}, error {code}"

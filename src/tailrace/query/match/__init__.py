@@ -79,12 +79,14 @@ def compile_match(
     variables: Mapping[str, Any] | None = None,
     collation: Collating | None = None,
     dialect: Dialect = CURRENT_DIALECT,
+    in_order: bool = False,
 ) -> Matcher:
     """Compile a filter; ``variables`` are those of ``$expr`` (``$$name``), including ``NOW``.
 
-    ``dialect`` has the rules of a release.
+    ``dialect`` has the rules of a release. The filter of a query tests expressions last, since they are slow
+    and may fail; with ``in_order`` everything is tested in the order of the filter, as by a stage.
     """
     scope = FilterScope(
-        FIELD_OPERATORS, TOP_OPERATORS, {} if variables is None else variables, collation, dialect
+        FIELD_OPERATORS, TOP_OPERATORS, {} if variables is None else variables, collation, dialect, in_order
     )
     return Matcher(scope.filter(filter), needles_of(filter) if collation is None else ())

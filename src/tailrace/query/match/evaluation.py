@@ -72,7 +72,8 @@ def parse_expr(call: OperatorCall, scope: FilterScope) -> Node:
     evaluate = parse_expression(
         call.argument, variables=frozenset(variables), collation=scope.collation, dialect=scope.dialect
     )
-    return ExpressionPredicate(lambda document: is_truthy(evaluate(environment(document, variables))))
+    kind = DocumentPredicate if scope.in_order else ExpressionPredicate
+    return kind(lambda document: is_truthy(evaluate(environment(document, variables))))
 
 
 def parse_sample_rate(call: OperatorCall, scope: FilterScope) -> Node:

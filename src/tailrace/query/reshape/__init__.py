@@ -45,13 +45,15 @@ def compile_stage(
     collation: Collating | None = None,
     dialect: Dialect = CURRENT_DIALECT,
     reads_whole: bool = False,
+    is_query: bool = False,
 ) -> Stage:
     """Compile a stage; all errors in its specification are raised here.
 
     ``dialect`` has the rules of a release. ``reads_whole`` is for documents that are read whole, as events
-    are; a reader of collections may read only the parts that a projection includes.
+    are; a reader of collections may read only the parts that a projection includes. ``is_query`` is for a
+    stage that is a part of the query that reads a collection.
     """
     compiler = _STAGES.get(name)
     if compiler is None:
         raise CommandError(40324, f"Unrecognized pipeline stage name: '{name}'")
-    return compiler(name, spec, StageContext(variables or {}, collation, dialect, reads_whole))
+    return compiler(name, spec, StageContext(variables or {}, collation, dialect, reads_whole, is_query))

@@ -18,6 +18,7 @@ def compile_match_stage(name: str, spec: Any, context: StageContext) -> Stage:
         variables=context.variables,
         collation=context.collation,
         dialect=context.dialect,
+        in_order=not context.is_query,
     )
 
     def apply(document: Document) -> Document | None:

@@ -20,6 +20,8 @@ class StageContext:
     collation: Collating | None = None
     dialect: Dialect = CURRENT_DIALECT
     reads_whole: bool = False
+    is_query: bool = False
+    """Whether the stage is a part of the query that reads a collection: a server tests expressions last."""
 
     def parse(self, spec: Any, *, more_variables: Mapping[str, Any] | None = None) -> Expression:
         names = frozenset(self.variables) | frozenset(more_variables or ())

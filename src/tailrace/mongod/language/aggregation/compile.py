@@ -15,6 +15,7 @@ from tailrace.mongod.language.aggregation.stage import Place, Stage
 from tailrace.mongod.language.aggregation.stages.limit_skip import checked_limit, checked_skip
 from tailrace.query.expressions.scope import ConstantError
 
+_READ_COLLECTIONS: Final = ("$lookup", "$unionWith")
 _REFUSED_BY_HOLDER: Final = {"$facet": 40600, "$lookup": 51047, "$unionWith": 31441}
 
 
@@ -36,8 +37,12 @@ def compile_pipeline(stages: Sequence[Any], context: PipelineContext) -> Pipelin
     compiled: list[Stage] = []
     output: Output | None = None
     failure: ConstantError | None = None
+    # Those of a command's own pipeline are not compiled here, but with the query (`leading_match`).
+    is_query = context.holder in _READ_COLLECTIONS and context.collection is not None
     for position, stage in enumerate(named):
-        scope = StageScope(context, compile_pipeline, _wanted(named[position + 1 :]), foreign)
+        is_query = is_query and stage.name == "$match"
+        wanted = _wanted(named[position + 1 :])
+        scope = StageScope(context, compile_pipeline, wanted, foreign, is_query=is_query)
         try:
             result = stage.kind.compile(stage.name, stage.spec, scope)
         except ConstantError as error:

@@ -57,6 +57,8 @@ class StageScope:
     """How many results the following stages take at most, if known"""
     foreign: set[Namespace] = field(default_factory=set)
     """Collects the other collections that stages read"""
+    is_query: bool = False
+    """Whether the stage is a part of the query that reads a collection"""
 
     @property
     def services(self) -> Services:

@@ -17,6 +17,7 @@ def compile_filter(name: str, spec: Any, scope: StageScope) -> Stage:
         variables=scope.variables,
         collation=scope.context.collation,
         dialect=scope.context.dialect,
+        is_query=scope.is_query,
     )
     return DocumentStage(lambda row: None if keeps(row.document) is None else row)
 
