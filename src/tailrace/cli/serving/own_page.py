@@ -44,6 +44,8 @@ def start_page(page: HttpThread, server: Server | Cluster, pipeline: Pipeline | 
             is_own=True,
             data=options.data,
             history=None if pipeline is None else pipeline.history,
+            keep_seconds=None if pipeline is None else pipeline.keep_seconds,
+            keep_bytes=None if pipeline is None else pipeline.keep_bytes,
         ),
         lambda error: log.error("NETWORK", "The page failed", error=in_one_line(error)),
         tls=_certificates(options, page.host),

@@ -53,15 +53,22 @@ class Pipeline:
     """False: another process builds this history."""
     trigger: str
     niceness: int
+    keep_seconds: float | None = None
+    """How long it keeps events; None for ever."""
+    keep_bytes: int | None = None
+    """How large the history may become; None without a limit."""
     further: tuple[str, ...] = ()
-    """Arguments that are passed to it."""
+    """Further arguments that are passed to it."""
 
     def command(self, source: list[str], log_level: str) -> list[str]:
         """The child's command line; ``source`` are the arguments that name the deployment."""
+        keep = [] if self.keep_seconds is None else ["--keep-age", f"{self.keep_seconds}s"]
+        if self.keep_bytes is not None:
+            keep += ["--keep-size", f"{self.keep_bytes / _KILOBYTE}KB"]
         return [
             *(sys.executable, "-m", "tailrace", _COMMAND, *source, "--history", self.history),
             *("--trigger", self.trigger, "--log-level", log_level, "--log-format", JSON),
-            *("--end-with-input", *self.further),
+            *("--end-with-input", *keep, *self.further),
             *("--http", "off"),  # the page of the server shows it
         ]
 
@@ -101,6 +108,8 @@ def pipeline_of(arguments: argparse.Namespace, log: Logbook, stack: ExitStack) -
         is_child=not arguments.no_spark,
         trigger=_trigger(arguments, prompt=prompt),
         niceness=0 if prompt else _LOW_PRIORITY,
+        keep_seconds=arguments.keep_age,
+        keep_bytes=arguments.keep_size,
         further=tuple(_further(arguments)),
     )
 
@@ -110,10 +119,6 @@ def _further(arguments: argparse.Namespace) -> list[str]:
     found = []
     if arguments.spark_master is not None:
         found += ["--master", arguments.spark_master]
-    if arguments.keep_age is not None:
-        found += ["--keep-age", f"{arguments.keep_age}s"]
-    if arguments.keep_size is not None:
-        found += ["--keep-size", f"{arguments.keep_size / _KILOBYTE}KB"]
     for setting in arguments.spark_conf:
         found += ["--spark-conf", setting]
     return found
