@@ -54,7 +54,7 @@ def image_after(pre_image: bytes, raw_diff: bytes) -> bytes:
     """The document after an update as a stream shows it.
 
     >>> from tailrace.bson.documents import decode, encode
-    >>> decode(image_after(encode({"a": 1, "c": 3}), encode({"i": {"a": 2}, "u": {"c": 4}})))
+    >>> decode(image_after(encode({"a": 1, "c": 3}), encode({"u": {"c": 4}, "i": {"a": 2}})))
     {'c': 4, 'a': 2}
     >>> pre_image, diff = encode({"a": 1, "c": 3}), encode({"i": {"a": 2}})
     >>> [name for _, name, _, _ in elements(image_after(pre_image, diff), 0)]
