@@ -54,7 +54,7 @@ class Pipeline:
     trigger: str
     niceness: int
     keep_seconds: float | None = None
-    """How long it keeps events; None for ever."""
+    """How long it keeps events; None without end."""
     keep_bytes: int | None = None
     """How large the history may become; None without a limit."""
     further: tuple[str, ...] = ()
