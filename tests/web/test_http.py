@@ -1,5 +1,6 @@
 """Probes, metrics and the JSON that the page uses."""
 
+import os
 import re
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from tailrace.testing.sharded_cluster import ShardedCluster
 from tailrace.web.http_thread import HttpThread
 from tailrace.web.subject import Subject
 from tests.cli.console import Here
-from tests.clients.programs import MODULES
+from tests.clients.programs import MODULES, need
 from tests.web.conftest import STORED
 from tests.web.site import Site
 
@@ -132,10 +133,10 @@ def test_the_code_resumes_after_the_event(site: Site, language: str) -> None:
     code = {snippet["language"]: snippet["code"] for snippet in found["code"]}[language]
     command = [sys.executable, "-u", "-c", code]
     if language == "Node.js":
-        if not MODULES.exists():
-            pytest.skip("the Node.js driver is not installed; make clients installs it")
+        need("mongodb")
         command = ["node", "-e", code]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=MODULES.parent) as process:
+    environment = {**os.environ, "NODE_PATH": str(MODULES)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         process.kill()
