@@ -15,6 +15,7 @@ from pymongo import AsyncMongoClient
 from pymongo.errors import OperationFailure, PyMongoError
 
 from tailrace.sources.deployments.clients import member_uri
+from tailrace.sources.deployments.driver_errors import in_brief
 from tailrace.web.log_window import LogWindow
 
 Client: TypeAlias = AsyncMongoClient[dict[str, Any]]
@@ -214,10 +215,7 @@ def in_short(error: BaseException) -> str:
         return "no answer in time"
     if isinstance(error, OperationFailure):
         return str((error.details or {}).get("errmsg", error))
-    text = str(error)
-    for detail in (" (configured timeouts:", ", Timeout:", ", full error:"):
-        text = text.partition(detail)[0]
-    return text
+    return in_brief(error)
 
 
 def _optime(shown: Any) -> float:

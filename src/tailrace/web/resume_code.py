@@ -18,11 +18,12 @@ def resume_code(uri: str, ns: str, token: str, kind: str) -> list[Snippet]:
     """
     database, _, collection = ns.partition(".")
     is_start = kind == _INVALIDATE
+    option = "startAfter" if is_start else "resumeAfter"
     return [
         Snippet("PyMongo", _pymongo(uri, database, collection, token, is_start=is_start)),
-        Snippet("Node.js", _node(uri, database, collection, token, is_start=is_start)),
-        Snippet("mongosh", _mongosh(uri, database, collection, token, is_start=is_start)),
-        Snippet("Spark", _spark(uri, ns, token, is_start=is_start)),
+        Snippet("Node.js", _node(uri, database, collection, token, option)),
+        Snippet("mongosh", _mongosh(uri, database, collection, token, option)),
+        Snippet("Spark", _spark(uri, ns, token, option)),
     ]
 
 
@@ -38,13 +39,12 @@ with MongoClient({json.dumps(uri)}) as client:
 """
 
 
-def _node(uri: str, database: str, collection: str, token: str, *, is_start: bool) -> str:
+def _node(uri: str, database: str, collection: str, token: str, option: str) -> str:
     place = "client"
     if database:
         place += f".db({json.dumps(database)})"
     if collection:
         place += f".collection({json.dumps(collection)})"
-    option = "startAfter" if is_start else "resumeAfter"
     return f"""const {{ MongoClient }} = require("mongodb");
 
 const client = new MongoClient({json.dumps(uri)});
@@ -60,13 +60,12 @@ main();
 """
 
 
-def _mongosh(uri: str, database: str, collection: str, token: str, *, is_start: bool) -> str:
+def _mongosh(uri: str, database: str, collection: str, token: str, option: str) -> str:
     place = "db.getMongo()"
     if database:
         place += f".getDB({json.dumps(database)})"
     if collection:
         place += f".getCollection({json.dumps(collection)})"
-    option = "startAfter" if is_start else "resumeAfter"
     return f"""// mongosh {json.dumps(uri)}
 stream = {place}.watch([], {{ {option}: {{ _data: "{token}" }} }})
 while (!stream.isClosed()) {{
@@ -76,8 +75,7 @@ while (!stream.isClosed()) {{
 """
 
 
-def _spark(uri: str, ns: str, token: str, *, is_start: bool) -> str:
-    option = "startAfter" if is_start else "resumeAfter"
+def _spark(uri: str, ns: str, token: str, option: str) -> str:
     return f"""from tailrace import change_stream
 
 events = change_stream(

@@ -15,7 +15,7 @@ from tailrace.mongod.front.deployment import FrontedDeployment
 from tailrace.mongod.front.front_member import FrontMember
 from tailrace.mongod.front.questions import Questions
 from tailrace.mongod.front.source_head import SourceHead
-from tailrace.mongod.front.source_oplogs import SourceOplogs
+from tailrace.mongod.front.source_oplog import SourceOplog
 from tailrace.mongod.front.source_store import SourceStore
 from tailrace.mongod.front.tail import COMPONENT, SourceTail
 from tailrace.mongod.server.admin.logbook import Logbook
@@ -71,7 +71,7 @@ class Front(Server):
                 raise UsageError("without a head streams need a history; name its folder with --history")
             return head, head
         shown = head if self.options.head else None
-        self._history = self._open_history(SourceOplogs(self._entries), self.options.history, shown)
+        self._history = self._open_history(SourceOplog(self._entries), self.options.history, shown)
         return self._history.event_log, head
 
     def _new_member(self, options: ServerOptions, shared: SharedBySet) -> FrontMember:

@@ -55,7 +55,7 @@ def driver_errors(uri: str, right: str) -> Iterator[None]:
         raise UsageError(f"the source at {hosts_of(uri)} cannot be read: {in_brief(error)}") from error
 
 
-def in_brief(error: Exception) -> str:
+def in_brief(error: BaseException) -> str:
     """What a driver's error says, without the settings and descriptions that it appends.
 
     >>> in_brief(ConnectionFailure("a:1: refused (configured timeouts: connectTimeoutMS: 20000.0ms)"))
