@@ -1,6 +1,7 @@
 """Real MongoDB servers on loopback: one mongod, and replica sets of them."""
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -151,10 +152,12 @@ def _is_primary(member: RealMongod) -> bool:
 
 @contextmanager
 def real_replica_set(data: Path, *options: str, members: int = 1) -> Iterator[RealReplicaSet]:
-    """A started real replica set, killed after the block."""
+    """A started real replica set, killed after the block; its files are removed unless the block raises."""
     replica_set = RealReplicaSet(data, *options, members=members)
     try:
         replica_set.start()
         yield replica_set
     finally:
         replica_set.stop()
+    for member in replica_set.members:
+        shutil.rmtree(member.data)
