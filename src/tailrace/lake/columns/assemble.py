@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
+from bson import Decimal128
 
 from tailrace.bson import raw as rawbson
 from tailrace.lake.columns.chunks import Chunk, Flags, Rows, chunks_of, exact_decimal
@@ -39,14 +40,18 @@ class Misfit:
     """The columns' types"""
     rows: Rows
     """The documents, by their number"""
+    values: list[str]
+    """Their values as JSON"""
 
 
 class Assembly:
     """Fills columns, and collects what does not fit."""
 
-    def __init__(self, *, is_strict: bool = False) -> None:
+    def __init__(self, *, is_given: bool = False, refuses_others: bool = False) -> None:
         self.misfits: list[Misfit] = []
-        self._is_strict = is_strict
+        self._is_given = is_given
+        """Whether an array with an item that does not fit has no other column"""
+        self._refuses_others = refuses_others
         """Whether a field without a column is a misfit"""
 
     def struct(self, fields: ShreddedDocuments, type_: StructType, path: str, roots: Rows) -> list[pa.Array]:
@@ -59,12 +64,13 @@ class Assembly:
             arrays += self._field(found, field, fields.count, inner, roots)
         if type_.rest is not None:
             arrays.append(_rest(shredded, fields.count))
-        elif self._is_strict:
+        elif self._refuses_others:
             for name, found in shredded.items():
                 for values in found.by_kind.values():
                     rows = roots[np.array(values.rows, np.int64)]
                     inner = f"{path}.{name}" if path else name
-                    self.misfits.append(Misfit(inner, "a field that it does not have", type_.ddl, rows))
+                    shown = [_json(values.kind, value) for value in values.slices]
+                    self.misfits.append(Misfit(inner, "unknown", "no such field", rows, shown))
         return arrays
 
     def _field(
@@ -73,11 +79,11 @@ class Assembly:
         placed, left = self.place(found, columns.branches, count, path, roots)
         types = ", ".join(branch.type.ddl for branch in columns.branches)
         for chunk in left:
-            self.misfits.append(Misfit(path, chunk.of, types, roots[chunk.rows]))
+            self.misfits.append(Misfit(path, chunk.of, types, roots[chunk.rows], _texts_of(chunk)))
         for branch, array in zip(columns.branches, placed, strict=True):
             if branch.required and array.null_count:
                 missing = np.flatnonzero(array.is_null().to_numpy(zero_copy_only=False))
-                self.misfits.append(Misfit(path, "missing", types, roots[missing]))
+                self.misfits.append(Misfit(path, "missing", types, roots[missing], [""] * len(missing)))
         return placed
 
     def place(
@@ -134,6 +140,10 @@ class Assembly:
             fits = np.ones(len(sizes), np.bool_)
             for chunk in left:
                 fits[owners[chunk.rows]] = False
+                if self._is_given:
+                    of_items = roots[owners[chunk.rows]]
+                    shown = _texts_of(chunk)
+                    self.misfits.append(Misfit(f"{path}[]", chunk.of, type_.element.ddl, of_items, shown))
             array = array.filter(pa.array(fits[owners]))
             sizes = sizes[fits]
         offsets = np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]).astype(np.int32)
@@ -189,16 +199,23 @@ def _as_int(chunk: Chunk, _type: ScalarType) -> _Fitted:
 
 
 def _as_decimal(chunk: Chunk, type_: ScalarType) -> _Fitted:
-    assert chunk.array is not None
-    scale, precision = type_.scale, type_.precision
-    numbers = [exact_decimal(Decimal(number), scale, precision) for number in chunk.array.to_pylist()]
+    if chunk.kind == rawbson.DECIMAL128:
+        found = [Decimal128.from_bid(value).to_decimal() for value in chunk.slices()]
+    else:
+        assert chunk.array is not None
+        found = [Decimal(number) for number in chunk.array.to_pylist()]
+    numbers = [exact_decimal(number, type_.scale, type_.precision) for number in found]
     fits = np.array([number is not None for number in numbers])
     array = pa.array([number for number in numbers if number is not None], type_.arrow)
     return array, None if fits.all() else fits
 
 
+def _texts_of(chunk: Chunk) -> list[str]:
+    return [_json(chunk.kind, value) for value in chunk.slices()]
+
+
 def _as_json(chunk: Chunk, _type: ScalarType) -> _Fitted:
-    return pa.array([_json(chunk.kind, value) for value in chunk.slices()], pa.string()), None
+    return pa.array(_texts_of(chunk), pa.string()), None
 
 
 def _as_variant(chunk: Chunk, _type: ScalarType) -> _Fitted:
@@ -217,7 +234,7 @@ _FITS: Final[dict[tuple[str, str], Callable[[Chunk, ScalarType], _Fitted]]] = {
     ("long", "whole"): _cast,
     **{("double", of): _as_is for of in ("whole", "fraction")},
     ("double", "int"): _cast,
-    **{("decimal", of): _as_decimal for of in ("int", "wide", "whole", "decimal")},
+    **{("decimal", of): _as_decimal for of in ("int", "wide", "whole", "decimal", "far_decimal")},
     ("string", "string"): _as_is,
     **{("text", of): _as_is for of in ("string", "objectid", "uuid")},
     ("objectid", "objectid"): _as_is,

@@ -136,6 +136,7 @@ def _texts(values: ShreddedValues, rows: Rows) -> Iterator[Chunk]:
     except pa.ArrowInvalid:
         sound = np.array([_is_utf8(text) for text in values.slices])
         for chunk in _split(values, rows, encoded, (("string", sound), ("bytes", ~sound))):
+            assert chunk.array is not None
             array = chunk.array.cast(pa.string()) if chunk.of == "string" else chunk.array
             yield Chunk(chunk.of, chunk.kind, chunk.rows, array, values, chunk.places)
 
@@ -162,6 +163,7 @@ def _binaries(values: ShreddedValues, rows: Rows) -> Iterator[Chunk]:
         if chunk.of == "binary":
             yield chunk
             continue
+        assert chunk.array is not None
         texts = pa.array([str(UUID(bytes=value)) for value in chunk.array.to_pylist()], pa.string())
         yield Chunk("uuid", chunk.kind, chunk.rows, texts, values, chunk.places)
 

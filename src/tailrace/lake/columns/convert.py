@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from tailrace.lake.columns.evolve import DEFAULT, Policy, SchemaChange, evolve
 from tailrace.lake.columns.shape import FieldsShape, Mark, shape_of
 from tailrace.lake.columns.shred import ShreddedDocuments, ShreddedItems, ShreddedValues, shred
 
-Documents = Sequence[bytes] | pa.Array | pa.ChunkedArray
+Documents: TypeAlias = Sequence[bytes] | pa.Array | pa.ChunkedArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ def infer(documents: Documents, marks: Sequence[Mark] | None = None) -> FieldsSh
 
     ``marks`` has the cluster time and the token of each document's event, for the records of schema changes.
     """
-    return shape_of(_shredded(_bytes(documents)), marks)
+    return shape_of(shredded(listed(documents)), marks)
 
 
 def convert(
@@ -47,18 +48,12 @@ def convert(
     Every value that is not null is in exactly one column. Raises `BsonError` if a document is damaged:
     `is_damaged` finds it.
     """
-    shredded = _shredded(_bytes(documents))
-    after, changes = evolve(layout, shape_of(shredded, marks), policy)
+    fields = shredded(listed(documents))
+    after, changes = evolve(layout, shape_of(fields, marks), policy)
     assembly = Assembly()
-    arrays = assembly.struct(shredded, after.root, "", np.arange(shredded.count))
+    arrays = assembly.struct(fields, after.root, "", np.arange(fields.count))
     assert not assembly.misfits, assembly.misfits
-    schema = after.arrow_schema()
-    batch = pa.RecordBatch.from_struct_array(
-        pa.StructArray.from_arrays(arrays, fields=[*schema])
-        if arrays
-        else pa.array([{}] * shredded.count, pa.struct([]))
-    )
-    return Converted(batch, after, changes)
+    return Converted(batch_of(arrays, after, fields.count), after, changes)
 
 
 def is_damaged(document: bytes) -> bool:
@@ -70,14 +65,23 @@ def is_damaged(document: bytes) -> bool:
     return False
 
 
-def _bytes(documents: Documents) -> Sequence[bytes]:
+def batch_of(arrays: list[pa.Array], layout: Layout, count: int) -> pa.RecordBatch:
+    """The columns of a layout; a batch without columns has rows, too."""
+    if arrays:
+        return pa.RecordBatch.from_arrays(arrays, schema=layout.arrow_schema())
+    return pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
+
+
+def listed(documents: Documents) -> Sequence[bytes]:
+    """Documents as a sequence of their bytes."""
     found: Sequence[bytes] = (
         documents.to_pylist() if isinstance(documents, pa.Array | pa.ChunkedArray) else documents
     )
     return found
 
 
-def _shredded(documents: Sequence[bytes]) -> ShreddedDocuments:
+def shredded(documents: Sequence[bytes]) -> ShreddedDocuments:
+    """Documents taken apart, each of their fields once; raises `BsonError` if one is damaged."""
     fields = shred(documents)
     if _has_repeats(fields):
         fields = shred(without_repeats(document) for document in documents)

@@ -7,7 +7,7 @@ import math
 import struct
 from collections.abc import Callable
 from json.encoder import encode_basestring
-from typing import Any, Final
+from typing import Final
 
 from tailrace.bson import extjson
 from tailrace.bson import raw as rawbson
@@ -86,7 +86,7 @@ def _date(raw: bytes, start: int, end: int) -> str:
     return _wrapped(raw[start:end], rawbson.DATE)
 
 
-_WRITERS: Final[dict[int, Callable[[bytes, int, int], Any]]] = {
+_WRITERS: Final[dict[int, Callable[[bytes, int, int], str]]] = {
     rawbson.DOCUMENT: _document,
     rawbson.ARRAY: _array,
     rawbson.STRING: lambda raw, start, end: string_text(raw[start + 4 : end - 1]),
