@@ -22,7 +22,7 @@ from tailrace.lake.columns.column_types import (
     decode_name,
 )
 from tailrace.lake.columns.json_text import json_text, object_text, string_text
-from tailrace.lake.columns.shred import ShreddedDocuments, ShreddedField, ShreddedItems
+from tailrace.lake.columns.shredded import ShreddedDocuments, ShreddedField, ShreddedItems
 from tailrace.lake.columns.variant import variant_of
 
 _TEXTS: Final = (rawbson.STRING, rawbson.SYMBOL)
@@ -67,9 +67,9 @@ class Assembly:
         elif self._refuses_others:
             for name, found in shredded.items():
                 for values in found.by_kind.values():
-                    rows = roots[np.array(values.rows, np.int64)]
+                    rows = roots[values.all_rows()]
                     inner = f"{path}.{name}" if path else name
-                    shown = [_json(values.kind, value) for value in values.slices]
+                    shown = [_json(values.kind, value) for value in values.all_slices()]
                     self.misfits.append(Misfit(inner, "unknown", "no such field", rows, shown))
         return arrays
 
@@ -156,7 +156,7 @@ def _spread(rows: list[Rows], parts: list[pa.Array], count: int, type_: pa.DataT
         return pa.nulls(count, type_)
     array = parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
     taken = rows[0] if len(rows) == 1 else np.concatenate(rows)
-    if len(rows) == 1 and len(taken) == count:
+    if len(taken) == count and (taken == np.arange(count)).all():
         return array
     places = np.full(count, -1, np.int64)
     places[taken] = np.arange(len(taken))
@@ -168,7 +168,7 @@ def _rest(fields: dict[str, ShreddedField], count: int) -> pa.Array:
     found: dict[int, list[tuple[bytes, str]]] = {}
     for name, field in fields.items():
         for values in field.by_kind.values():
-            for row, value in zip(values.rows, values.slices, strict=True):
+            for row, value in zip(values.all_rows().tolist(), values.all_slices(), strict=True):
                 found.setdefault(row, []).append((name.encode(), _json(values.kind, value)))
     return pa.array([object_text(found[row]) if row in found else None for row in range(count)], pa.string())
 

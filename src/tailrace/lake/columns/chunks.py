@@ -17,8 +17,9 @@ from bson import Decimal128
 
 from tailrace.bson import raw as rawbson
 from tailrace.bson.dates import FIRST_DATE, LAST_DATE, MICROSECONDS
+from tailrace.lake.bulk.splicing import HEX_LOWER, Group, hexed, spliced
 from tailrace.lake.columns.column_types import DECIMAL, DECIMAL_PRECISION, DECIMAL_SCALE
-from tailrace.lake.columns.shred import ShreddedValues
+from tailrace.lake.columns.shredded import ShreddedValues
 
 Rows: TypeAlias = npt.NDArray[np.int64]
 Flags: TypeAlias = npt.NDArray[np.bool_]
@@ -66,9 +67,8 @@ class Chunk:
 
     def slices(self) -> list[bytes]:
         """The bytes of the values; of strings only the text."""
-        if self.places is None:
-            return self.values.slices
-        return [self.values.slices[place] for place in self.places]
+        slices = self.values.all_slices()
+        return slices if self.places is None else [slices[place] for place in self.places]
 
 
 def chunks_of(values: ShreddedValues) -> Sequence[Chunk]:
@@ -81,28 +81,30 @@ def chunks_of(values: ShreddedValues) -> Sequence[Chunk]:
 
 def _chunks(values: ShreddedValues) -> Iterator[Chunk]:
     kind = values.kind
-    rows = np.array(values.rows, np.int64)
+    rows = values.all_rows()
     if kind == rawbson.NULL:
         return
     if kind == rawbson.INT32:
-        numbers = np.frombuffer(b"".join(values.slices), "<i4").astype(np.int64)
+        numbers = values.numbers("<i4").astype(np.int64)
         yield Chunk("int", kind, rows, pa.array(numbers), values, None)
     elif kind == rawbson.INT64:
-        numbers = np.frombuffer(b"".join(values.slices), "<i8")
+        numbers = values.numbers("<i8")
         is_small = (numbers >= -EXACT_IN_DOUBLE) & (numbers <= EXACT_IN_DOUBLE)
         yield from _split(values, rows, pa.array(numbers), (("int", is_small), ("wide", ~is_small)))
     elif kind == rawbson.DOUBLE:
-        floats = np.frombuffer(b"".join(values.slices), "<f8")
+        floats = values.numbers("<f8")
         is_whole = np.abs(floats) <= EXACT_IN_DOUBLE
         is_whole &= (np.floor(floats) == floats) & ~((floats == 0) & np.signbit(floats))
         yield from _split(values, rows, pa.array(floats), (("whole", is_whole), ("fraction", ~is_whole)))
     elif kind in (rawbson.STRING, rawbson.SYMBOL):
         yield from _texts(values, rows)
     elif kind == rawbson.OBJECT_ID:
-        array = pa.array([value.hex() for value in values.slices], pa.string())
-        yield Chunk("objectid", kind, rows, array, values, None)
+        digits = spliced(
+            len(rows), [Group(np.arange(len(rows)), [hexed(values.matrix(12), HEX_LOWER)])], pa.string()
+        )
+        yield Chunk("objectid", kind, rows, digits, values, None)
     elif kind == rawbson.BOOL:
-        truth = np.frombuffer(b"".join(values.slices), np.uint8) != 0
+        truth = values.numbers("u1") != 0
         yield Chunk("boolean", kind, rows, pa.array(truth), values, None)
     elif kind == rawbson.DATE:
         yield from _dates(values, rows)
@@ -130,11 +132,11 @@ def _split(values: ShreddedValues, rows: Rows, array: pa.Array, parts: Any) -> I
 
 
 def _texts(values: ShreddedValues, rows: Rows) -> Iterator[Chunk]:
-    encoded = pa.array(values.slices, pa.binary())
+    encoded = values.texts()
     try:
         yield Chunk("string", values.kind, rows, encoded.cast(pa.string()), values, None)
     except pa.ArrowInvalid:
-        sound = np.array([_is_utf8(text) for text in values.slices])
+        sound = np.array([_is_utf8(text) for text in values.all_slices()])
         for chunk in _split(values, rows, encoded, (("string", sound), ("bytes", ~sound))):
             assert chunk.array is not None
             array = chunk.array.cast(pa.string()) if chunk.of == "string" else chunk.array
@@ -150,15 +152,16 @@ def _is_utf8(text: bytes) -> bool:
 
 
 def _dates(values: ShreddedValues, rows: Rows) -> Iterator[Chunk]:
-    milliseconds = np.frombuffer(b"".join(values.slices), "<i8")
+    milliseconds = values.numbers("<i8")
     is_near = (milliseconds >= FIRST_DATE) & (milliseconds <= LAST_DATE)
     moments = pa.array(np.where(is_near, milliseconds, 0) * MICROSECONDS, pa.timestamp("us", tz="UTC"))
     yield from _split(values, rows, moments, (("date", is_near), ("far_date", ~is_near)))
 
 
 def _binaries(values: ShreddedValues, rows: Rows) -> Iterator[Chunk]:
-    is_uuid = np.array([len(value) == _UUID_SIZE and value[4] == _UUID_SUBTYPE for value in values.slices])
-    payloads = pa.array([_payload(value) for value in values.slices], pa.binary())
+    slices = values.all_slices()
+    is_uuid = np.array([len(value) == _UUID_SIZE and value[4] == _UUID_SUBTYPE for value in slices])
+    payloads = pa.array([_payload(value) for value in slices], pa.binary())
     for chunk in _split(values, rows, payloads, (("uuid", is_uuid), ("binary", ~is_uuid))):
         if chunk.of == "binary":
             yield chunk
@@ -196,7 +199,7 @@ def exact_decimal(number: Decimal, scale: int, precision: int = DECIMAL_PRECISIO
 
 def _decimals(values: ShreddedValues, rows: Rows) -> Iterator[Chunk]:
     numbers = [
-        exact_decimal(Decimal128.from_bid(value).to_decimal(), DECIMAL_SCALE) for value in values.slices
+        exact_decimal(Decimal128.from_bid(value).to_decimal(), DECIMAL_SCALE) for value in values.all_slices()
     ]
     is_near = np.array([number is not None for number in numbers])
     array = pa.array(numbers, DECIMAL.arrow)

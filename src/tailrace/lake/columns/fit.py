@@ -11,8 +11,10 @@ from tailrace.errors import BsonError
 from tailrace.lake.columns.assemble import Assembly, Misfit
 from tailrace.lake.columns.chunks import Flags, Rows
 from tailrace.lake.columns.column_types import Layout
-from tailrace.lake.columns.convert import Documents, batch_of, listed, shredded
+from tailrace.lake.columns.convert import batch_of
 from tailrace.lake.columns.shape import Mark
+from tailrace.lake.columns.shred import Documents, shred
+from tailrace.lake.schema import time_columns
 
 DEAD_LETTERS: Final = pa.schema([
     pa.field("document", pa.binary(), nullable=False),
@@ -60,6 +62,20 @@ class DeadLetter:
     mark: Mark
 
 
+def dead_letter_rows(letters: Sequence[DeadLetter]) -> pa.RecordBatch:
+    """The rows of some dead letters."""
+    times, increments = time_columns(np.array([letter.mark[0] for letter in letters], np.uint64))
+    arrays = [
+        pa.array([letter.document for letter in letters], pa.binary()),
+        pa.array([letter.path for letter in letters], pa.string()),
+        pa.array([letter.reason for letter in letters], pa.string()),
+        times,
+        increments,
+        pa.array([letter.mark[1] for letter in letters], pa.string()),
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=DEAD_LETTERS)
+
+
 @dataclass(frozen=True, slots=True)
 class Fitted:
     """Documents in the columns of a given schema."""
@@ -82,15 +98,15 @@ def fit(
     A field that the layout does not have is only in the document's BSON, unless ``refuse_other_fields``. Dead
     letters are replayed by another call, after the schema was changed.
     """
-    raws = listed(documents)
+    raws: Sequence[bytes] = documents.to_pylist() if hasattr(documents, "to_pylist") else documents
     if marks is None:
         marks = [(row, "") for row in range(len(raws))]
     reasons: dict[int, tuple[str, str]] = {}
     try:
-        fields, sound = shredded(raws), np.arange(len(raws))
+        fields, sound = shred(raws), np.arange(len(raws))
     except BsonError:
         sound = _sound(raws, reasons)
-        fields = shredded([raws[row] for row in sound])
+        fields = shred([raws[row] for row in sound.tolist()])
     assembly = Assembly(is_given=True, refuses_others=refuse_other_fields)
     batch = batch_of(assembly.struct(fields, layout.root, "", np.arange(fields.count)), layout, fields.count)
     fits: Flags = np.ones(fields.count, np.bool_)
@@ -106,7 +122,7 @@ def _sound(raws: Sequence[bytes], reasons: dict[int, tuple[str, str]]) -> Rows:
     """The documents that are BSON."""
     for row, raw in enumerate(raws):
         try:
-            shredded([raw])
+            shred([raw])
         except BsonError as error:
             reasons[row] = "", f"the document is no BSON: {error}"
     return np.array([row for row in range(len(raws)) if row not in reasons], np.int64)

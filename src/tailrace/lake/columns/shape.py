@@ -12,7 +12,7 @@ import numpy as np
 
 from tailrace.lake.columns.chunks import Rows, chunks_of
 from tailrace.lake.columns.column_types import decode_name
-from tailrace.lake.columns.shred import ShreddedDocuments, ShreddedField, ShreddedItems
+from tailrace.lake.columns.shredded import ShreddedDocuments, ShreddedField, ShreddedItems
 
 Mark: TypeAlias = tuple[int, str]
 """The event that a document is from: its cluster time and its resume token"""
@@ -95,9 +95,9 @@ def _field_shape(inner: ShreddedField, roots: Rows, marks: Sequence[Mark], place
             first = marks[int(roots[chunk.rows[0]])]
             shape.merge(FieldShape({chunk.of: Seen(len(chunk.rows), first, place)}))
         if isinstance(values.inner, ShreddedDocuments):
-            shape.struct = _fields_shape(values.inner, roots[np.array(values.rows)], marks)
+            shape.struct = _fields_shape(values.inner, roots[values.all_rows()], marks)
         elif isinstance(values.inner, ShreddedItems):
-            of_items = np.repeat(roots[np.array(values.rows)], values.inner.sizes)
+            of_items = np.repeat(roots[values.all_rows()], values.inner.sizes)
             shape.items = _field_shape(values.inner.field, of_items, marks)
     return shape
 

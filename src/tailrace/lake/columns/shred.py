@@ -1,172 +1,138 @@
-"""Take BSON documents apart: for each field and BSON type, which rows have a value and its bytes.
+"""Take documents apart: many alike at the same time, the others one by one."""
 
-What is read here does not depend on the columns of a table. A row of a nested document counts the nested
-documents of that field, so that every level is read and stored in the same way.
-"""
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
 
-from collections.abc import Callable, Iterable
-from struct import error
-from typing import Any, Final
+import numpy as np
+import pyarrow as pa
 
 from tailrace.bson import raw as rawbson
-from tailrace.errors import BsonError
+from tailrace.lake.bulk.splicing import Bytes, Positions
+from tailrace.lake.columns.bulk.alike import END, AlikeGroup, FieldRun, UnevenError, groups_of, padded_buffer
+from tailrace.lake.columns.one_by_one import shred_document
+from tailrace.lake.columns.shredded import (
+    TEXTS,
+    ShreddedDocuments,
+    ShreddedItems,
+    ShreddedValues,
+    ValueRun,
+)
 
-MAX_LEVELS: Final = 16
-"""Documents and arrays that are nested more deeply are not taken apart: their column is JSON or VARIANT"""
-
-_read_int32 = rawbson.INT32_LE.unpack_from
-_TEXTS: Final = frozenset({rawbson.STRING, rawbson.SYMBOL})
-
-
-class ShreddedValues:
-    """The values of one BSON type that a field has."""
-
-    __slots__ = ("chunks", "inner", "kind", "rows", "slices")
-
-    def __init__(self, kind: int, level: int) -> None:
-        self.kind = kind
-        self.rows: list[int] = []
-        self.slices: list[bytes] = []
-        """The bytes of each value; of strings only the text"""
-        self.chunks: Any = None
-        """What `chunks.py` made of them"""
-        self.inner: ShreddedDocuments | ShreddedItems | None = None
-        if level < MAX_LEVELS:
-            if kind == rawbson.DOCUMENT:
-                self.inner = ShreddedDocuments(level + 1)
-            elif kind == rawbson.ARRAY:
-                self.inner = ShreddedItems(level + 1)
+Documents: TypeAlias = Sequence[bytes] | pa.Array | pa.ChunkedArray
+_FEW: Final = 32
+"""Fewer documents are read sooner one by one"""
 
 
-class ShreddedField:
-    """The values of a field, or of the items of arrays, by their BSON type."""
+def shred(documents: Documents) -> ShreddedDocuments:
+    """Take documents apart, each field once; raises `BsonError` if one is damaged.
 
-    __slots__ = ("by_kind",)
-
-    def __init__(self) -> None:
-        self.by_kind: dict[int, ShreddedValues] = {}
-
-
-class ShreddedDocuments:
-    """The fields of some documents."""
-
-    __slots__ = ("by_name", "count", "heads", "level")
-
-    def __init__(self, level: int = 0) -> None:
-        self.level = level
-        self.count = 0
-        self.by_name: dict[bytes, ShreddedField] = {}
-        self.heads: dict[bytes, _Target] = {}
-        """By the bytes of an element's type and name"""
-
-    def target(self, head: bytes) -> "_Target":
-        field = self.by_name.setdefault(head[1:], ShreddedField())
-        values = field.by_kind[head[0]] = ShreddedValues(head[0], self.level)
-        found = self.heads[head] = _target(values)
-        return found
-
-
-class ShreddedItems:
-    """The items of some arrays."""
-
-    __slots__ = ("count", "field", "level", "sizes", "targets")
-
-    def __init__(self, level: int) -> None:
-        self.level = level
-        self.count = 0
-        self.sizes: list[int] = []
-        """How many items each array has"""
-        self.field = ShreddedField()
-        self.targets: dict[int, _Target] = {}
-
-    def target(self, kind: int) -> "_Target":
-        values = self.field.by_kind[kind] = ShreddedValues(kind, self.level)
-        found = self.targets[kind] = _target(values)
-        return found
-
-
-_Target = tuple[int, int, Callable[[int], None], Callable[[bytes], None], ShreddedValues]
-"""Type, fixed size or -1, where to note row and value"""
-
-
-def _target(values: ShreddedValues) -> _Target:
-    kind = values.kind
-    return kind, rawbson.FIXED_SIZE.get(kind, -1), values.rows.append, values.slices.append, values
-
-
-def shred(documents: Iterable[bytes]) -> ShreddedDocuments:
-    """Take some documents apart; raises `BsonError` if one is damaged."""
-    fields = ShreddedDocuments()
-    for raw in documents:
-        try:
-            end = _read_int32(raw, 0)[0]
-            if end != len(raw):
-                raise BsonError(f"a document of {len(raw)} bytes has the length {end}")
-            _document(raw, 0, end, fields)
-        except (error, IndexError, ValueError):
-            raise BsonError("a value runs past the end of its document") from None
+    Of fields with the same name the last one counts, as in drivers.
+    """
+    if not isinstance(documents, pa.Array | pa.ChunkedArray):
+        documents = pa.array(documents, pa.binary())
+    column = documents.combine_chunks() if isinstance(documents, pa.ChunkedArray) else documents
+    data, offsets = padded_buffer(column)
+    groups: list[AlikeGroup] = []
+    others = np.arange(len(column))
+    if len(column) >= _FEW:
+        with suppress(UnevenError):  # one is damaged: found below
+            groups, others = groups_of(data, offsets[:-1], offsets[1:], in_depth=True)
+    trees = [(group.rows, _tree(iter([*group.fields, END]))) for group in groups]
+    repeated = [rows for rows, tree in trees if _repeats(tree)]
+    others = np.sort(np.concatenate([others, *repeated]))
+    single = [(int(row), column[int(row)].as_py()) for row in others]
+    fields = _shredded(data, trees, single, len(column))
+    if any(_is_repeated(fields)):
+        single = [(row, without_repeats(raw)) for row, raw in single]
+        fields = _shredded(data, trees, single, len(column))
     return fields
 
 
-def _document(raw: bytes, start: int, stop: int, fields: ShreddedDocuments) -> None:
-    row = fields.count
-    fields.count = row + 1
-    end = stop - 1
-    if end < start + 4 or raw[end]:
-        raise BsonError(f"the document at byte {start} has a wrong length or no final NUL")
-    heads = fields.heads
-    index = raw.index
-    position = start + 4
-    while position < end:
-        value = index(0, position + 1, end)
-        head = raw[position:value]
-        target = heads.get(head)
-        if target is None:
-            target = fields.target(head)
-        value += 1
-        position = _value(raw, value, row, target)
-    if position != end:
-        raise BsonError(f"a value runs past the end of the document at byte {start}")
+@dataclass(slots=True)
+class _Node:
+    """A field of alike documents, with those inside of it."""
+
+    run: FieldRun
+    inside: "list[_Node]" = field(default_factory=list)
 
 
-def _array(raw: bytes, start: int, stop: int, items: ShreddedItems) -> None:
-    first = row = items.count
-    end = stop - 1
-    if end < start + 4 or raw[end]:
-        raise BsonError(f"the array at byte {start} has a wrong length or no final NUL")
-    targets = items.targets
-    index = raw.index
-    position = start + 4
-    while position < end:
-        target = targets.get(raw[position])
-        if target is None:
-            target = items.target(raw[position])
-        position = _value(raw, index(0, position + 1, end) + 1, row, target)
-        row += 1
-    if position != end:
-        raise BsonError(f"a value runs past the end of the array at byte {start}")
-    items.count = row
-    items.sizes.append(row - first)
+def _tree(runs: Iterator[FieldRun]) -> list[_Node]:
+    found = []
+    for run in runs:
+        if run is END:
+            break
+        is_nested = run.kind in (rawbson.DOCUMENT, rawbson.ARRAY)
+        found.append(_Node(run, _tree(runs) if is_nested else []))
+    return found
 
 
-def _value(raw: bytes, start: int, row: int, target: _Target) -> int:
-    """Note a value; returns where it ends."""
-    kind, size, add_row, add_slice, values = target
-    if size >= 0:
-        end = start + size
-        add_slice(raw[start:end])
-    elif kind in _TEXTS:
-        end = start + 4 + _read_int32(raw, start)[0]
-        if end <= start + 4 or raw[end - 1]:
-            raise BsonError(f"the string at byte {start} has a wrong length or no final NUL")
-        add_slice(raw[start + 4 : end - 1])
-    else:
-        end = rawbson.value_end(raw, kind, start)
-        add_slice(raw[start:end])
-        inner = values.inner
-        if isinstance(inner, ShreddedDocuments):
-            _document(raw, start, end, inner)
-        elif inner is not None:
-            _array(raw, start, end, inner)
-    add_row(row)
-    return end
+def _repeats(nodes: list[_Node]) -> bool:
+    names = {node.run.name for node in nodes}
+    return len(names) < len(nodes) or any(_repeats(node.inside) for node in nodes)
+
+
+def _shredded(
+    data: Bytes, trees: list[tuple[Positions, list[_Node]]], single: list[tuple[int, bytes]], count: int
+) -> ShreddedDocuments:
+    fields = ShreddedDocuments()
+    fields.count = count
+    for rows, tree in trees:
+        if not _repeats(tree):
+            _add_fields(data, tree, rows, fields)
+    for row, raw in single:
+        shred_document(raw, row, fields)
+    return fields
+
+
+def _add_fields(data: Bytes, nodes: list[_Node], rows: Positions, fields: ShreddedDocuments) -> None:
+    for node in nodes:
+        _add(data, node, rows, fields.values(node.run.kind, node.run.name))
+
+
+def _add(data: Bytes, node: _Node, rows: Positions, values: ShreddedValues) -> None:
+    run = node.run
+    is_text = run.kind in TEXTS
+    starts, ends = (run.starts + 4, run.ends - 1) if is_text else (run.starts, run.ends)
+    values.runs.append(ValueRun(rows, data, starts, ends))
+    inner = values.inner
+    if inner is None:
+        return
+    first, count = inner.count, len(rows)
+    if isinstance(inner, ShreddedDocuments):
+        inner.count += count
+        _add_fields(data, node.inside, np.arange(first, first + count), inner)
+        return
+    size = len(node.inside)
+    inner.count += count * size
+    inner.sizes += [size] * count
+    for place, item in enumerate(node.inside):
+        of_item = np.arange(first + place, first + place + count * size, size)
+        _add(data, item, of_item, inner.field.values(item.run.kind, inner.level))
+
+
+def _is_repeated(inner: ShreddedDocuments | ShreddedItems | None) -> Iterator[bool]:
+    """Whether a document that was read by itself has two fields with the same name; and the ones inside."""
+    if inner is None:
+        return
+    if isinstance(inner, ShreddedDocuments):
+        for shredded_field in inner.by_name.values():
+            rows = [row for values in shredded_field.by_kind.values() for row in values.rows]
+            yield len(rows) > len(set(rows))
+    for values in inner.inside():
+        yield from _is_repeated(values.inner)
+
+
+def without_repeats(raw: bytes, kind: int = rawbson.DOCUMENT) -> bytes:
+    """The document with the last one of the fields that have the same name, as drivers read it."""
+    own: dict[bytes | int, bytes] = {}
+    for place, (inner, name, start, end) in enumerate(rawbson.elements(raw)):
+        value = raw[start:end]
+        if inner in (rawbson.DOCUMENT, rawbson.ARRAY):
+            value = without_repeats(value, inner)
+        # The items of an array have places; whatever their names are.
+        key: bytes | int = name if kind == rawbson.DOCUMENT else place
+        own.pop(key, None)
+        own[key] = rawbson.element(inner, name, value)
+    return rawbson.document(*own.values())
