@@ -66,6 +66,8 @@ def test_a_replica_set(built: ReplicaSet, tmp_path: Path) -> None:
     assert len([*as_of(history, "shop.orders", events[5]["_id"]["_data"])]) == 5
     parts = [raw for number in range(3) for raw in as_of(history, "shop.old").share(number, 3)]
     assert sorted(parts) == sorted(encode(found) for found in truth)
+    frame = as_of(history, "shop.old").to_polars()
+    assert frame.sort("_id").to_dicts() == [{"_id": 1, "n": 1}, *({"_id": n, "n": 0} for n in (2, 3, 4))]
     with pytest.raises(HistoryError, match=r"goes up to cluster time .* is after that"):
         as_of(history, "shop.orders", datetime(2100, 1, 1, tzinfo=UTC))
 

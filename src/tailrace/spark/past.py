@@ -15,8 +15,12 @@ _SCHEMA: Final = "_id STRING, document BINARY"
 _BATCH_ROWS: Final = 4096
 
 
-def documents_frame(spark: SparkSession, collection: CollectionAsOf, parts: int | None) -> DataFrame:
-    """Each task reads all changes of the collection, and rebuilds the documents of its share."""
+def as_of_frame(spark: SparkSession, collection: CollectionAsOf, parts: int | None = None) -> DataFrame:
+    """The documents of `tailrace.as_of`: the columns `_id`, as Extended JSON, and `document`, as BSON.
+
+    Each of ``parts`` tasks, by default one for each core, reads all changes of the collection and rebuilds its
+    share of the documents.
+    """
     count = parts or cores_of(spark)
 
     def rebuilt(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

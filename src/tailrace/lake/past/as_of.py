@@ -24,7 +24,6 @@ from tailrace.lake.table import HistoryTable
 
 if TYPE_CHECKING:
     import polars
-    from pyspark.sql import DataFrame, SparkSession
 
 _CHANGES = pa.array(["insert", "update", "replace", "delete"])
 
@@ -123,15 +122,6 @@ class CollectionAsOf:
         frame = polars.from_arrow(self.to_arrow())
         assert isinstance(frame, polars.DataFrame)
         return frame
-
-    def to_spark(self, spark: "SparkSession", parts: int | None = None) -> "DataFrame":
-        """The documents as a DataFrame with the columns `_id`, as Extended JSON, and `document`, as BSON.
-
-        Each of ``parts`` tasks rebuilds its share of the documents; by default one for each core.
-        """
-        from tailrace.spark.past import documents_frame
-
-        return documents_frame(spark, self, parts)
 
     def share(self, number: int, of: int) -> Iterator[bytes]:
         """The documents of one of several tasks, by a digest of their `_id`."""

@@ -69,7 +69,8 @@ class _Names:
         elif operation == "create" and uuid is not None:
             self.by_name[coll] = _Collection({uuid}, time - 1)
         elif operation == _RENAMED and uuid is not None:
-            self.by_name[event["to"]["coll"]] = self.by_name.pop(coll, None) or self._found(uuid)
+            known = self.by_name.pop(coll) if coll in self.by_name else self._found(uuid)
+            self.by_name[event["to"]["coll"]] = known
 
     def _resharded(self, coll: str, uuid: str) -> None:
         """The copy with another shard key has got the name; its documents are those that were there."""
