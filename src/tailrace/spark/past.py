@@ -18,8 +18,8 @@ _BATCH_ROWS: Final = 4096
 def as_of_frame(spark: SparkSession, collection: CollectionAsOf, parts: int | None = None) -> DataFrame:
     """The documents of `tailrace.as_of`: the columns `_id`, as Extended JSON, and `document`, as BSON.
 
-    Each of ``parts`` tasks, by default one for each core, reads all changes of the collection and rebuilds its
-    share of the documents.
+    Each of ``parts`` tasks, by default one for each core, reads all changes of the collection and rebuilds
+    its share of the documents.
     """
     count = parts or cores_of(spark)
 
