@@ -64,6 +64,13 @@ def _shuffled(name: str, seed: int, count: int) -> list[Any]:
 _Z: Final[Document] = {"createIndexes": "c", "indexes": [{"key": {"z": 1}, "name": "z"}]}
 
 INDEX_FAULTS: Final[list[Any]] = [
+    {"create": "capped", "capped": True, "size": 4096},
+    {"createIndexes": "capped", "indexes": [{"key": {"a": 1}, "name": "i"}]},
+    {"createIndexes": "capped", "indexes": [{"key": {"b": 1}, "name": "i", "expireAfterSeconds": 5}]},
+    {"create": "view", "viewOn": "c"},
+    *({"createIndexes": "view", "indexes": [spec]} for spec in _SPECS),
+    {"createIndexes": "view", "indexes": [{"key": {"_id": 1}, "name": "i", "sparse": True}]},
+    {"create": "french view", "viewOn": "c", "collation": {"locale": "fr"}},
     *(
         command
         for specs in permutations(_SPECS[:9:2], 2)

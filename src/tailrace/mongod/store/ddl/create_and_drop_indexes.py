@@ -16,7 +16,6 @@ from tailrace.mongod.store.ddl.drop import index_count
 from tailrace.mongod.store.ddl.index_spec import (
     check_collation,
     check_expiry,
-    check_new_expiry,
     index_spec,
     parse_index,
 )
@@ -62,8 +61,7 @@ def create_indexes(
     An index on a collection with documents is logged as a build: its start, and its end or the cause of its
     failure. A transaction has no builds; its unit refuses indexes on collections it has not created.
     """
-    ns = f"{database}.{name}"
-    if unit.catalog.collection(ns) is None and unit.catalog.view(ns) is None:
+    if unit.catalog.collection(f"{database}.{name}") is None:
         failure = _check_for_new(unit, database, name, specs, ignore_unknown=ignore_unknown)
         if failure is not None:
             return CreatedIndexes(0, 0, False, False, failure)
@@ -109,11 +107,14 @@ def _check_for_new(
     was opened: it is there, and can be dropped, although it gets no collection.
     """
     nothing = Collection(database, name, b"", 0, {}, ())
-    for fields in _parsed(nothing, specs, unit.rules, ignore_unknown=ignore_unknown):
+    parsed = _parsed(nothing, specs, unit.rules, ignore_unknown=ignore_unknown)
+    if unit.catalog.view(nothing.ns) is not None:
+        return None  # it is refused next
+    for fields in parsed:
         check_expiry(fields)
-    check_new_collection(unit.catalog, database, name)
     if not isinstance(unit, WriteUnit):
         return None
+    check_new_collection(unit.catalog, database, name)
     unit.publish(unit.catalog.with_opened(database))
     try:
         missing_indexes(nothing, specs, unit.rules, ignore_unknown=ignore_unknown, has_build=False)
@@ -140,11 +141,11 @@ def missing_indexes(
     existing = [dict(index.spec) for index in collection.indexes]
     missing = [
         spec
-        for spec in (index_spec(collection, fields) for fields in parsed)
+        for spec in (index_spec(collection, fields, rules) for fields in parsed)
         if spec["name"] != ID_INDEX_NAME and not _is_known(spec, existing)
     ]
     for spec in missing:
-        check_new_expiry(collection, spec, rules)
+        check_expiry(spec)
     for number, spec in enumerate(missing):
         _check_addition(collection, spec, existing, missing[:number], has_build=has_build)
     return missing

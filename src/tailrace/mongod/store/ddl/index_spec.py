@@ -99,7 +99,7 @@ def _check_together(fields: Mapping[str, Any], *, is_series: bool) -> None:
         )
 
 
-def index_spec(collection: Collection, fields: Mapping[str, Any]) -> dict[str, Any]:
+def index_spec(collection: Collection, fields: Mapping[str, Any], rules: CatalogRules) -> dict[str, Any]:
     """The specification that the catalog stores and the oplog shows, of parsed fields."""
     key = fields["key"]
     if "clustered" in fields:
@@ -118,6 +118,8 @@ def index_spec(collection: Collection, fields: Mapping[str, Any]) -> dict[str, A
     _check_engine(spec)
     _check_kind(spec)
     check_partial_filter(spec)
+    if "expireAfterSeconds" in spec and collection.is_capped and not rules.ttl_on_capped:
+        raise cannot_create("Cannot create TTL index on a capped collection")
     seconds = spec.get("expireAfterSeconds", 0)
     if is_number(seconds) and whole_number(seconds) is None:
         spec["expireAfterSeconds"] = MAX_EXPIRE_AFTER_SECONDS
@@ -156,14 +158,6 @@ def index_collation(collection: Collection, given: Mapping[str, Any]) -> Collati
     return None if found is None else Collation.parse(found)
 
 
-def check_new_expiry(collection: Collection, spec: Mapping[str, Any], rules: CatalogRules) -> None:
-    """Refuse a TTL index that cannot be; one that exists is not checked."""
-    given = {path: direction for path, direction in spec["key"].items() if path != "_ftsx"}
-    check_expiry({**spec, "key": given})
-    if "expireAfterSeconds" in spec and collection.is_capped and not rules.ttl_on_capped:
-        raise cannot_create("Cannot create TTL index on a capped collection")
-
-
 def check_expiry(spec: Mapping[str, Any]) -> None:
     """Refuse a TTL index with a bad time or with several fields."""
     if "expireAfterSeconds" not in spec:
@@ -180,7 +174,7 @@ def check_expiry(spec: Mapping[str, Any]) -> None:
             f"TTL index 'expireAfterSeconds' option must be within an acceptable range, try a different "
             f"value than {shell(seconds)}"
         )
-    if len(spec["key"]) > 1:
+    if len(spec["key"].keys() - {"_ftsx"}) > 1:
         raise cannot_create("TTL indexes are single-field indexes, compound indexes do not support TTL")
 
 
