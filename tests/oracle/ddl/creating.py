@@ -33,6 +33,8 @@ CREATE: Final[list[Any]] = [
     {"create": "images3", "changeStreamPreAndPostImages": {}},
     {"create": "images4", "changeStreamPreAndPostImages": {"enabled": 1}},
     {"create": "images5", "changeStreamPreAndPostImages": {"enabled": None}},
+    {"create": "images7", "changeStreamPreAndPostImages": {"enabled": True}, "recordPreImages": True},
+    {"create": "images8", "changeStreamPreAndPostImages": {"enabled": False}, "recordPreImages": True},
     {"create": "images6", "changeStreamPreAndPostImages": {"other": True}},
     {"create": "v", "validator": {"a": 1}},
     {"create": "v2", "validator": {}},
