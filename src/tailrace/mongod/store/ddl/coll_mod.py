@@ -19,6 +19,7 @@ from tailrace.mongod.store.ddl.collection_options import (
     check_expire_after_seconds,
     check_images,
     check_kind_of_images,
+    check_recorded_images,
     check_validation_action,
     check_validation_level,
     check_validator,
@@ -37,7 +38,7 @@ _CHECKS: Final[Mapping[str, Callable[[str, str, Any], Any]]] = {
     "validator": check_validator,
     "validationLevel": check_validation_level,
     "validationAction": check_validation_action,
-    "recordPreImages": lambda _database, _name, value: value or None,
+    "recordPreImages": check_recorded_images,
     "changeStreamPreAndPostImages": check_images,
 }
 _OF_VALIDATION: Final = frozenset({"validator", "validationLevel", "validationAction"})

@@ -90,6 +90,15 @@ def check_images(database: str, name: str, images: Mapping[str, Any]) -> dict[st
     return {"enabled": True}
 
 
+def check_recorded_images(database: str, _name: str, is_on: bool) -> bool | None:
+    """`recordPreImages`; None if they are off, which is the default."""
+    if not is_on:
+        return None
+    if database in INTERNAL_DATABASES:
+        raise invalid(f"recordPreImages collection option is not supported on the {database} database")
+    return True
+
+
 def check_kind_of_images(options: Mapping[str, Any]) -> None:
     """Refuse both kinds of pre-images together: those in the oplog and those beside it."""
     if options.get("recordPreImages") and options.get("changeStreamPreAndPostImages", {}).get("enabled"):
@@ -347,6 +356,7 @@ _CHECKS: Final[Mapping[str, Callable[[str, str, Any], Any]]] = {
     "max": check_capped_max,
     "autoIndexId": _auto_index_id,
     "temp": _if_true,
+    "recordPreImages": check_recorded_images,
     "changeStreamPreAndPostImages": check_images,
     "storageEngine": _engine_options,
     "indexOptionDefaults": _index_defaults,
