@@ -8,9 +8,12 @@ from hypothesis import strategies as st
 
 from tailrace.bson import raw as rawbson
 from tailrace.bson.documents import decode, encode
+from tailrace.errors import BsonError
 from tailrace.lake.columns.column_types import Layout
 from tailrace.lake.columns.convert import convert, infer
+from tailrace.lake.columns.decoded import bson_to_columns, bson_to_json
 from tailrace.lake.columns.evolve import CONFLICTS, Policy, evolve
+from tailrace.lake.columns.json_text import json_text
 from tailrace.lake.columns.shape import FieldsShape
 from tests.bson.bson_strategies import documents as any_documents
 from tests.bson.bson_strategies import values
@@ -36,7 +39,7 @@ def rows_of(documents: list[dict[str, Any]], layout: Layout, policy: Policy) -> 
 
 @pytest.mark.parametrize("policy", [Policy("branches"), Policy("json"), Policy("branches", max_fields=2)])
 @given(batches=st.lists(batches, max_size=3))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 def test_every_value_is_in_one_column_and_nothing_is_null_that_was_not(
     batches: list[list[dict[str, Any]]], policy: Policy
 ) -> None:
@@ -99,3 +102,67 @@ def test_of_fields_with_the_same_name_the_last_one_counts() -> None:
     )  # fmt: skip
     converted = convert([twice], Layout())
     assert converted.columns.to_pylist() == [{"a": "x", "b": [{"c": True}]}]
+
+
+@given(
+    kinds=st.lists(conflicting | any_documents, min_size=1, max_size=3),
+    seed=st.randoms(use_true_random=False),
+)
+@settings(max_examples=20, deadline=None)
+def test_documents_that_are_read_together_have_the_columns_of_those_read_one_by_one(
+    kinds: list[dict[str, Any]], seed: Any
+) -> None:
+    documents = [encode(document) for document in kinds * 20]
+    seed.shuffle(documents)
+    together = convert(documents + documents, Layout())
+    assert document_of(together.columns.to_pylist()[0], together.layout) == expected(decode(documents[0]))
+    single = [convert([document], together.layout).columns for document in documents]
+    assert together.columns.to_pylist()[: len(documents)] == [batch.to_pylist()[0] for batch in single]
+    texts = bson_to_json(documents).to_pylist()
+    assert texts == [json_text(document) for document in documents]
+    assert bson_to_columns([None, *documents]).to_pylist()[1:] == [
+        *convert(documents, Layout()).columns.to_pylist()
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 100])
+@pytest.mark.parametrize("damage", ["cut off", "longer", "no end", "type"])
+def test_a_damaged_document_is_an_error(count: int, damage: str) -> None:
+    sound = encode({"a": "text", "b": {"c": [1, 2.5]}, "d": 1})
+    damaged = {
+        "cut off": sound[:-2],
+        "longer": sound + b"\0",
+        "no end": sound[:-1] + b"\1",
+        "type": sound[:4] + b"\x77" + sound[5:],
+    }[damage]
+    for function in (lambda documents: convert(documents, Layout()), bson_to_json, bson_to_columns):
+        with pytest.raises(BsonError):
+            function([sound] * count + [damaged] + [sound] * count)
+
+
+def test_text_that_is_no_utf8_is_stored_as_bytes() -> None:
+    damaged = rawbson.document(rawbson.string(b"a", b"\xff\xfe"), rawbson.string(b"\xff", b"x"))
+    for count in (1, 40):
+        converted = convert([encode({"a": "x"})] * count + [damaged] * count, Layout())
+        assert converted.columns.to_pylist()[-1] == {"a": None, "a__binary": b"\xff\xfe", "\\xff": "x"}
+    assert bson_to_json([damaged]).to_pylist() == ['{"a": "\\\\xff\\\\xfe", "\\\\xff": "x"}']
+
+
+def test_a_map_of_many_keys_does_not_become_many_columns() -> None:
+    documents = [encode({"_id": number, "by_user": {f"user {number}": number}}) for number in range(1000)]
+    converted = convert(documents, Layout(), Policy(max_fields=100))
+    inner = converted.columns.schema.field("by_user").type
+    assert inner.num_fields == 101
+    rows = converted.columns.column("by_user").to_pylist()
+    assert rows[7]["user_7"] == 7
+    assert rows[700]["__rest"] == '{"user 700": 700}'
+    assert [change.what for change in converted.changes] == ["field added", "field added"]
+
+
+def test_deep_documents_are_json() -> None:
+    document: dict[str, Any] = {"end": 1}
+    for _ in range(60):
+        document = {"a": document}
+    converted = convert([encode(document)], Layout())
+    assert "`a__json`: string" in converted.layout.ddl()
+    assert document_of(converted.columns.to_pylist()[0], converted.layout) == expected(document)

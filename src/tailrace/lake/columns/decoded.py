@@ -13,7 +13,7 @@ from tailrace.lake.columns.bulk.alike import UnevenError, groups_of, padded_buff
 from tailrace.lake.columns.bulk.json_texts import write_json
 from tailrace.lake.columns.bulk.pieces import written_groups
 from tailrace.lake.columns.column_types import Layout
-from tailrace.lake.columns.convert import convert
+from tailrace.lake.columns.convert import batch_of, convert
 from tailrace.lake.columns.evolve import Policy
 from tailrace.lake.columns.json_text import json_text
 
@@ -51,6 +51,8 @@ def bson_to_columns(column: Any, conflicts: str = "branches") -> pa.Table:
     found = _binary(column)
     places = np.cumsum(found.is_valid().to_numpy(zero_copy_only=False)) - 1
     converted = convert(found.drop_null(), Layout(), Policy(conflicts)).columns
+    if not converted.num_columns:
+        return pa.Table.from_batches([batch_of([], Layout(), len(found))])
     taken = pa.array(places, mask=found.is_null().to_numpy(zero_copy_only=False))
     return pa.Table.from_batches([converted]).take(taken)
 

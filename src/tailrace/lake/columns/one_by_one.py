@@ -34,7 +34,14 @@ def _document(raw: bytes, start: int, stop: int, row: int, fields: ShreddedDocum
         if target is None:
             target = fields.target(head)
         value += 1
-        position = _value(raw, value, row, target)
+        # The most frequent types inlined: a call for each value would be noticeable.
+        size = target[1]
+        if size >= 0:
+            position = value + size
+            target[2](row)
+            target[3](raw[value:position])
+        else:
+            position = _value(raw, value, row, target)
     if position != end:
         raise BsonError(f"a value runs past the end of the document at byte {start}")
 

@@ -39,9 +39,14 @@ def shred(documents: Documents) -> ShreddedDocuments:
     if len(column) >= _FEW:
         with suppress(UnevenError):  # one is damaged: found below
             groups, others = groups_of(data, offsets[:-1], offsets[1:], in_depth=True)
-    trees = [(group.rows, _tree(iter([*group.fields, END]))) for group in groups]
-    repeated = [rows for rows, tree in trees if _repeats(tree)]
-    others = np.sort(np.concatenate([others, *repeated]))
+    trees: list[tuple[Positions, list[_Node]]] = []
+    for group in groups:
+        tree = _tree(iter([*group.fields, END]))
+        if _repeats(tree):
+            others = np.concatenate([others, group.rows])
+        else:
+            trees.append((group.rows, tree))
+    others = np.sort(others)
     single = [(int(row), column[int(row)].as_py()) for row in others]
     fields = _shredded(data, trees, single, len(column))
     if any(_is_repeated(fields)):
@@ -70,7 +75,7 @@ def _tree(runs: Iterator[FieldRun]) -> list[_Node]:
 
 def _repeats(nodes: list[_Node]) -> bool:
     names = {node.run.name for node in nodes}
-    return len(names) < len(nodes) or any(_repeats(node.inside) for node in nodes)
+    return len(names) < len(nodes) or any(_repeats(node.inside) for node in nodes if node.inside)
 
 
 def _shredded(
@@ -79,8 +84,7 @@ def _shredded(
     fields = ShreddedDocuments()
     fields.count = count
     for rows, tree in trees:
-        if not _repeats(tree):
-            _add_fields(data, tree, rows, fields)
+        _add_fields(data, tree, rows, fields)
     for row, raw in single:
         shred_document(raw, row, fields)
     return fields

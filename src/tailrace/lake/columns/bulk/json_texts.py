@@ -14,12 +14,14 @@ import pyarrow as pa
 from tailrace.bson import extjson
 from tailrace.bson import raw as rawbson
 from tailrace.bson.dates import LAST_DATE
+from tailrace.errors import BsonError
 from tailrace.lake.bulk.splicing import (
     HEX_LOWER,
     Bytes,
     Group,
     Piece,
     Slices,
+    chosen,
     hexed,
     items,
     lines,
@@ -29,6 +31,7 @@ from tailrace.lake.bulk.splicing import (
 )
 from tailrace.lake.columns.bulk.alike import END, AlikeGroup, FieldRun, Flags, padded_buffer
 from tailrace.lake.columns.bulk.pieces import ApartError, all_of
+from tailrace.lake.columns.json_text import json_text
 
 _BOOLEANS: Final = padded([b"true", b"false"])
 _IS_ESCAPED: Final = np.array([byte < 0x20 or byte in b'"\\' for byte in range(256)], np.bool_)
@@ -112,6 +115,12 @@ class _Writer:
         return Slices(text, offsets[:-1], sizes)
 
 
+_WRITTEN: Final = frozenset({
+    rawbson.STRING, rawbson.OBJECT_ID, rawbson.BOOL, rawbson.TIMESTAMP, rawbson.NULL,
+})  # fmt: skip
+"""The types that canonical and relaxed texts show alike"""
+
+
 class _RelaxedWriter(_Writer):
     """Numbers and dates as queries compare them."""
 
@@ -129,8 +138,21 @@ class _RelaxedWriter(_Writer):
             moments = np.datetime_as_string(milliseconds.astype("datetime64[ms]"), unit="ms")
             texts = moments.astype("S23").view(np.uint8).reshape(len(starts), -1)
             pieces += (b'{"$date": "', texts, b'Z"}')
-        else:
+        elif field.kind in _WRITTEN:
             super()._scalar(field)
+        else:
+            pieces.append(self._each(field))
+
+    def _each(self, field: FieldRun) -> Piece:
+        """Rare types, one value by one; of equal ones, as the UUID of a collection, only one."""
+        sizes = field.ends - field.starts
+        pieces = [Slices(self._data, field.starts, sizes)]
+        column = spliced(len(sizes), [Group(np.arange(len(sizes)), pieces)], pa.binary()).dictionary_encode()
+        try:
+            texts = [json_text(value, field.kind).encode() for value in column.dictionary.to_pylist()]
+        except BsonError:
+            raise ApartError(all_of(self._group), one_by_one=True) from None
+        return chosen(texts, column.indices.to_numpy().astype(np.int64))
 
     def _need(self, flags: Flags) -> None:
         if not flags.all():
