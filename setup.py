@@ -26,7 +26,9 @@ def description(readme: str, address: str, version: str) -> str:
         if address:
             kind = "raw" if is_image else "blob"
             return f"{found[1]}[{text}]({address}/{kind}/v{version}/{target})"
-        return "" if is_image else text
+        if is_image:
+            return ""
+        return text if target in text else f"{text} (`{target}`)"
 
     text = _LINK.sub(link, readme)
     return text if address else re.sub(r"\n{3,}", "\n\n", text) + _WHERE
