@@ -18,7 +18,7 @@ from tailrace.client.flow import Flow
 from tailrace.client.groups.delivery import Delivery
 from tailrace.client.groups.keys import KEYLESS_SLOT, slot_of
 from tailrace.client.groups.membership import Membership
-from tailrace.client.groups.state import GroupState, Progress
+from tailrace.client.groups.state import GroupState, WorkerProgress
 from tailrace.client.groups.store import GroupStore
 from tailrace.client.options import Document, Keywords, Pipeline
 from tailrace.client.outage import Outage
@@ -218,12 +218,12 @@ class ConsumerFlow:
             kept = {number: self._slots[number] for number in kept}
         self._slots = kept | {number: _Held(found[number].epoch, found[number].position) for number in gained}
 
-    def _progress(self, *, saves: bool = True, arrived_at: Document | None = None) -> Progress:
+    def _progress(self, *, saves: bool = True, arrived_at: Document | None = None) -> WorkerProgress:
         epochs = {number: held.epoch for number, held in self._slots.items()}
         if not saves:
-            return Progress(epochs, arrived_at=arrived_at)
+            return WorkerProgress(epochs, arrived_at=arrived_at)
         self._note_done()
-        return Progress(epochs, {number: held.done for number, held in self._slots.items()}, arrived_at)
+        return WorkerProgress(epochs, {number: held.done for number, held in self._slots.items()}, arrived_at)
 
     def _note_done(self) -> None:
         """Move the slots to the position up to which everything is acknowledged."""

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from tailrace.client.flow import Flow
-from tailrace.client.groups.state import GroupMember, GroupState, Progress
+from tailrace.client.groups.state import GroupMember, GroupState, WorkerProgress
 from tailrace.client.groups.store import GroupStore, changing
 
 BEATS_IN_A_LEASE: Final = 3
@@ -62,10 +62,10 @@ class Membership:
             self._renewed_at = started
         return state
 
-    def settling(self, progress: Progress) -> Flow[GroupState]:
+    def settling(self, progress: WorkerProgress) -> Flow[GroupState]:
         return (yield from changing(self._store, self._group, lambda state: state.settled(self.id, progress)))
 
-    def leaving(self, progress: Progress) -> Flow[GroupState]:
+    def leaving(self, progress: WorkerProgress) -> Flow[GroupState]:
         """Commit, and give everything back."""
         return (
             yield from changing(

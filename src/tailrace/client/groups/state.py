@@ -46,7 +46,7 @@ class GroupMember:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class WorkerProgress:
     """What a worker has done since its last commit."""
 
     epochs: Mapping[int, int]
@@ -107,7 +107,7 @@ class GroupState:
         slots = tuple(replace(slot, owner=None) if slot.owner in gone else slot for slot in self.slots)
         return replace(self, members=members, slots=slots)
 
-    def settled(self, member: str, progress: Progress) -> "GroupState":
+    def settled(self, member: str, progress: WorkerProgress) -> "GroupState":
         """Commit a worker's progress, release slots that others should have, and take those that it should.
 
         Only between two deliveries, when everything that was delivered is acknowledged or lost.
@@ -124,7 +124,7 @@ class GroupState:
                 slots[number] = replace(slot, owner=member, epoch=slot.epoch + 1)
         return committed if tuple(slots) == committed.slots else replace(committed, slots=tuple(slots))
 
-    def committed(self, member: str, progress: Progress) -> "GroupState":
+    def committed(self, member: str, progress: WorkerProgress) -> "GroupState":
         """Move the positions of slots that the worker still has; never backwards."""
         slots = list(self.slots)
         for number, epoch in progress.epochs.items():
