@@ -37,9 +37,9 @@ def add_order(reports: "Database[dict[str, Any]]", group: str, delivery: Deliver
                 {"_id": order["customer"]}, {"$inc": {"total": order["amount"]}}, upsert=True, session=session
             )
 
-    with reports.client.start_session() as session:
-        with suppress(DuplicateKeyError):  # it was handled before a crash
-            session.with_transaction(transaction)
+    # A duplicate was handled before a crash.
+    with reports.client.start_session() as session, suppress(DuplicateKeyError):
+        session.with_transaction(transaction)
 
 
 def main() -> None:

@@ -46,6 +46,10 @@ class Writer:
         self.shop.temporary.drop()
 
 
+def command_line(server: ReplicaSet, log: Path, lease: str) -> tuple[str, ...]:
+    return ("-m", "tests.client.groups.worker", server.uri, "counting", "shop", str(log), lease)
+
+
 def lines(path: Path) -> list[Line]:
     return [json.loads(text) for text in path.read_text().splitlines()] if path.exists() else []
 
@@ -76,8 +80,7 @@ def kill_workers(folder: Path, seed: int, kills: int) -> None:
     log = folder / f"handled-{seed}"
     with ReplicaSet() as server:
         consume(server.uri, "counting", ns="shop").close()  # the group begins here
-        command = (*("-m", "tests.client.groups.worker"), server.uri, "counting", "shop", str(log), LEASE)
-        with crew(*command) as workers:
+        with crew(*command_line(server, log, LEASE)) as workers:
             for _ in range(2):
                 workers.start()
             writer = Writer(server, rng)
