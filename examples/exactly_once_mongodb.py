@@ -51,6 +51,7 @@ def main() -> None:
     ):
         reports = client.get_default_database()
         signal.signal(signal.SIGTERM, lambda *_: consumer.stop())
+        print("ready", flush=True)
         consumer.run(lambda delivery: add_order(reports, group, delivery))
 
 

@@ -54,6 +54,7 @@ def main() -> None:
     where = positions[0] if positions else None
     with open_totals(place) as totals, consume(deployment, group, ns=namespace, positions=where) as consumer:
         signal.signal(signal.SIGTERM, lambda *_: consumer.stop())
+        print("ready", flush=True)
         consumer.run(lambda delivery: add_order(totals, group, delivery))
 
 

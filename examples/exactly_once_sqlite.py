@@ -48,6 +48,7 @@ def main() -> None:
     place = positions[0] if positions else None
     with consume(deployment, group, ns=namespace, positions=place) as consumer:
         signal.signal(signal.SIGTERM, lambda *_: consumer.stop())
+        print("ready", flush=True)
         consumer.run(lambda delivery: add_order(totals, group, delivery))
 
 

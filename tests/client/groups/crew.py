@@ -21,6 +21,7 @@ class Crew:
     def __init__(self, command: list[str]) -> None:
         self._command = command
         self.processes: list[subprocess.Popen[bytes]] = []
+        self._ready: set[int] = set()
 
     def start(self) -> "subprocess.Popen[bytes]":
         process = subprocess.Popen([sys.executable, *self._command], cwd=ROOT, stdout=subprocess.PIPE)
@@ -30,8 +31,17 @@ class Crew:
     def kill(self, process: "subprocess.Popen[bytes]") -> None:
         self._end(process, signal.SIGKILL)
 
+    def wait_ready(self, process: "subprocess.Popen[bytes]") -> None:
+        """Wait for the line that a worker prints when it has joined, and SIGTERM ends it gracefully."""
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        self._ready.add(process.pid)
+
     def finish(self) -> list[int]:
         """End all of them gracefully; return their exit codes."""
+        for process in self.processes:
+            if process.pid not in self._ready:
+                self.wait_ready(process)
         return [self._end(process, signal.SIGTERM) for process in list(self.processes)]
 
     def _end(self, process: "subprocess.Popen[bytes]", number: signal.Signals) -> int:

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 from bson import Timestamp
-from pymongo import MongoClient
 from pymongo.collection import Collection
 from pymongo.errors import InvalidOperation
 
@@ -85,17 +84,13 @@ def test_a_new_group_begins_at_a_time_or_after_a_token(
         assert take(worker, 1) == [3]
 
 
-@pytest.mark.parametrize("place", ["file", "collection", "address"])
+@pytest.mark.parametrize("place", ["file", "address"])
 def test_positions_are_kept_where_the_user_says(
     server: ReplicaSet, shell: str, orders: Collection[Event], name: str, tmp_path: Path, place: str
 ) -> None:
     positions: Any = tmp_path / "positions"
     if place == "address":
         positions = server.uri.replace("/?", f"/{orders.database.name}.places?")
-    if place == "collection":
-        if shell == "async":
-            pytest.skip("a collection of an asyncio client belongs to another event loop")
-        positions = orders.database.places
     options = {"ns": orders.full_name, "positions": positions}
     with joined(shell, server.uri, name, **options) as worker:
         fill(orders, 1, 2)
@@ -427,10 +422,10 @@ def test_a_pipeline_that_removes_the_key_is_refused(
         assert worker.fetch()[0].event["fullDocument"] == {"_id": 2}
 
 
-def test_objects_of_pymongo_can_be_consumed(server: ReplicaSet, orders: Collection[Event], name: str) -> None:
+def test_objects_of_pymongo_can_be_consumed(orders: Collection[Event], name: str) -> None:
     for number, target in enumerate((orders, orders.database, orders.database.client)):
-        with consume(target, f"{name}-{number}", max_await_time_ms=AWAIT_MS) as worker:
+        places = orders.database.client.places[name]
+        with consume(target, f"{name}-{number}", positions=places, max_await_time_ms=AWAIT_MS) as worker:
             fill(orders, number)
             assert take(worker, 1) == [number]
-    with MongoClient[Event](server.uri) as client:
-        assert client.tailrace.groups.find_one({"_id": f"{name}-0"})["namespace"] == orders.full_name  # type: ignore[index]
+    assert ConsumerGroup.names(orders, positions=places) == [f"{name}-{number}" for number in range(3)]

@@ -7,7 +7,6 @@ import json
 import os
 import random
 import signal
-import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -116,11 +115,6 @@ def test_many_killed_workers_lose_nothing(tmp_path: Path, seed: int) -> None:
     kill_workers(tmp_path, seed=100 + seed, kills=8)
 
 
-def _ready(process: "subprocess.Popen[bytes]") -> None:
-    assert process.stdout is not None
-    assert process.stdout.readline() == b"ready\n"
-
-
 @pytest.mark.slow
 def test_a_worker_that_was_paused_for_too_long_cannot_move_positions(tmp_path: Path) -> None:
     """And with a graceful end of all workers nothing is handled twice by the next ones."""
@@ -137,12 +131,12 @@ def test_a_worker_that_was_paused_for_too_long_cannot_move_positions(tmp_path: P
         )
         with crew(*command) as workers, ConsumerGroup(server.uri, "counting") as group:
             paused = workers.start()
-            _ready(paused)
+            workers.wait_ready(paused)
             writer = Writer(server, random.Random(1))
             writer.write(20)
             wait_until_done(server.uri, "counting")
             os.kill(paused.pid, signal.SIGSTOP)
-            _ready(workers.start())
+            workers.wait_ready(workers.start())
             deadline = time.monotonic() + SECONDS
             while len(group.status().slots) > 1 or None in group.status().slots or _has_two(group):
                 assert time.monotonic() < deadline, group.status()
