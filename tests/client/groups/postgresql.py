@@ -41,7 +41,7 @@ def postgresql() -> Iterator[str]:
 
     data = str(folder / "data")
     try:
-        run("initdb", "-D", data, "-U", "shop", "-A", "trust", "--no-sync")
+        run("initdb", "-D", data, "-U", "shop", "-A", "trust", "--encoding=UTF8", "--no-sync")
         options = f"-c listen_addresses='' -c unix_socket_directories='{folder}' -c fsync=off"
         run("pg_ctl", "-D", data, "-w", "-l", str(folder / "log"), "-o", options, "start")
         try:
