@@ -1,7 +1,7 @@
 """A group from outside: pause it, move it, see its lag and its dead letters."""
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final, Self
@@ -11,7 +11,8 @@ from bson import Timestamp
 from tailrace.bson import documents, extjson
 from tailrace.client.flow import run
 from tailrace.client.groups.blocking import SHELL
-from tailrace.client.groups.delivery import DeadLetter
+from tailrace.client.groups.delivery import DeadLetter, Delivery
+from tailrace.client.groups.handling import replaying
 from tailrace.client.groups.keys import KEYLESS_SLOT, slot_of
 from tailrace.client.groups.opening import (
     Positions,
@@ -123,6 +124,14 @@ class ConsumerGroup:
         """The first dead letters, in the order of the stream."""
         self._state()
         return run(self._store.letters(self.name, limit))
+
+    def replay(self, handle: Callable[[Delivery], object], limit: int | None = None) -> int:
+        """Call ``handle`` with the dead letters, and remove those that it handles; return how many.
+
+        A letter whose handler raises stays, with the new error.
+        """
+        self._state()
+        return run(replaying(self._store, self.name, handle, limit))
 
     def status(self) -> GroupStatus:
         """Where the group is; its lag is counted by reading the stream from its oldest position."""

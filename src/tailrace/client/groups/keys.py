@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from hashlib import blake2b
 from typing import Any, Final
 
+import bson
 from bson.raw_bson import RawBSONDocument
 
 from tailrace.bson.documents import encode
@@ -42,6 +43,6 @@ def slot_of(event: Document, count: int) -> int | None:
 def slot_of_id(value: Any, count: int) -> int:
     """The slot of a document with this `_id`."""
     if isinstance(value, RawBSONDocument):
-        value = dict(value)
+        value = bson.decode(value.raw)
     digest = blake2b(key_string(encode({"": value})).data, digest_size=_HASH_BYTES).digest()
     return int.from_bytes(digest, "big") % count
