@@ -4,16 +4,18 @@ import itertools
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from bson import Timestamp
 from pymongo.collection import Collection
-from pymongo.errors import InvalidOperation
+from pymongo.errors import InvalidOperation, OperationFailure
 
 from tailrace import ConsumerGroup, Delivery, Retries, UsageError, consume, watch
 from tailrace.client.groups.keys import slot_of_id
+from tailrace.events.resume_token import ResumeToken
 from tailrace.testing.replica_set import ReplicaSet
 from tests.client.groups.workers import AWAIT_MS, Worker, joined
 
@@ -429,3 +431,38 @@ def test_objects_of_pymongo_can_be_consumed(orders: Collection[Event], name: str
             fill(orders, number)
             assert take(worker, 1) == [number]
     assert ConsumerGroup.names(orders, positions=places) == [f"{name}-{number}" for number in range(3)]
+
+
+def test_a_commit_between_two_acknowledgements_keeps_what_is_delivered(
+    server: ReplicaSet, shell: str, orders: Collection[Event], name: str
+) -> None:
+    ns = orders.full_name
+    with joined(shell, server.uri, name, ns=ns) as worker:
+        fill(orders, *range(4))
+        found = worker.fetch(4)
+        worker.ack(found[0])
+        worker.commit()
+        with ConsumerGroup(server.uri, name) as group:
+            assert group.status().lag.events == 3
+        worker.ack(found[2])
+    with joined(shell, server.uri, name, ns=ns) as worker:
+        assert take(worker, 1) == [3]
+
+
+def test_a_group_that_cannot_go_on_has_a_status_that_says_why(
+    server: ReplicaSet, orders: Collection[Event], name: str
+) -> None:
+    with consume(server.uri, name, ns=orders.full_name, max_await_time_ms=AWAIT_MS) as worker:
+        fill(orders, 1)
+        token = worker.fetch(1)[0].token
+        other = ResumeToken.parse_data(str(token["_data"]))
+        unknown = replace(other, txn_op_index=7).data
+        fill(orders, 2)
+    with ConsumerGroup(server.uri, name) as group:
+        group.seek(token={"_data": unknown})
+        assert "the resume token was not found" in (group.status().lag.failure or "")
+    with (
+        consume(server.uri, name, ns=orders.full_name, max_await_time_ms=AWAIT_MS) as worker,
+        pytest.raises(OperationFailure, match="the resume token was not found"),
+    ):
+        worker.fetch()

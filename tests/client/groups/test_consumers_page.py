@@ -14,8 +14,9 @@ ADDRESS = "mongodb://127.0.0.1:27017/?replicaSet=rs0"
 
 
 def code_with(mark: str, server: ReplicaSet) -> str:
-    (code,) = [block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if mark in block]
-    return code.replace(ADDRESS, server.uri)
+    found = [block for block in re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL) if mark in block]
+    assert len(found) == 1
+    return str(found[0]).replace(ADDRESS, server.uri)
 
 
 def test_the_loop_prints_what_happens_to_orders(capsys: pytest.CaptureFixture[str]) -> None:

@@ -38,6 +38,7 @@ def as_json(status: GroupStatus) -> str:
         "lagEvents": status.lag.events,
         "lagIsMore": not status.lag.is_all,
         "lagSeconds": status.lag.seconds,
+        "failure": status.lag.failure,
         "deadLetters": status.dead_letters,
         "freeSlots": status.slots.get(None, 0),
         "workers": [
@@ -71,6 +72,8 @@ def _state(status: GroupStatus) -> str:
 
 
 def _lag(status: GroupStatus) -> str:
+    if status.lag.failure is not None:
+        return f"{words.span(status.lag.seconds)}; the group cannot go on: {status.lag.failure}"
     more = "" if status.lag.is_all else "more than "
     return f"{more}{status.lag.events:,} events, {words.span(status.lag.seconds)}"
 

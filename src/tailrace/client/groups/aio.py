@@ -95,7 +95,7 @@ class AsyncConsumer(ConsumerFlow):
 
     async def commit(self) -> None:
         """Store the position of what is acknowledged, now."""
-        await run_async(self._settling())
+        await run_async(self._committing())
 
     async def close(self) -> None:
         """Commit, leave the group, and close what `aconsume` has opened; a second call does nothing."""

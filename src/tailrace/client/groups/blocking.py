@@ -98,7 +98,7 @@ class Consumer(ConsumerFlow):
 
     def commit(self) -> None:
         """Store the position of what is acknowledged, now."""
-        run(self._settling())
+        run(self._committing())
 
     def close(self) -> None:
         """Commit, leave the group, and close what `consume` has opened; a second call does nothing."""

@@ -202,6 +202,12 @@ class ConsumerFlow:
         yield from self._adopt(state)
         return state
 
+    def _committing(self) -> Flow[None]:
+        """Commit what is acknowledged, also while other events are not."""
+        acknowledged, progress = self._acknowledged, self._progress()
+        yield from self._insisting(lambda: self._membership.committing(progress))
+        self._saved_at, self._committed = time.monotonic(), acknowledged
+
     def _adopt(self, state: GroupState) -> Flow[None]:
         self._is_paused = state.is_paused
         self._slot_count = len(state.slots)

@@ -7,6 +7,7 @@ from types import TracebackType
 from typing import Any, Final, Self
 
 from bson import Timestamp
+from pymongo.errors import OperationFailure
 
 from tailrace.bson import documents, extjson
 from tailrace.client.flow import run
@@ -44,6 +45,8 @@ class GroupLag:
     """Whether these are all; otherwise there are more."""
     seconds: float
     """The cluster time between the oldest position and the newest write; 0 if there are no events."""
+    failure: str | None = None
+    """Why the events cannot be counted: the stream cannot be opened at the oldest position."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,9 +160,13 @@ class ConsumerGroup:
     def _lag(self, state: GroupState) -> GroupLag:
         now = from_timestamp(self._client.admin.command("ping")["operationTime"])
         position = state.oldest_position
-        events, is_all = self._count(state, now)
-        seconds = seconds_of(now) - seconds_of(cluster_time_of(text_of(position)))
-        return GroupLag(events, is_all, float(max(seconds, 0)) if events or not is_all else 0.0)
+        seconds = float(max(seconds_of(now) - seconds_of(cluster_time_of(text_of(position))), 0))
+        try:
+            events, is_all = self._count(state, now)
+        except OperationFailure as error:
+            reason = (error.details or {}).get("errmsg", "the server gave no reason")
+            return GroupLag(0, False, seconds, f"{reason} ({error.code})")
+        return GroupLag(events, is_all, 0.0 if is_all and not events else seconds)
 
     def _count(self, state: GroupState, until: int) -> tuple[int, bool]:
         """How many events the slots have not handled, and whether all were counted."""

@@ -52,7 +52,7 @@ def running(
             break
         consumer.ack()
         handled += 1
-    yield from consumer._settling()
+    yield from consumer._committing()
     return handled
 
 

@@ -65,6 +65,12 @@ class Membership:
     def settling(self, progress: WorkerProgress) -> Flow[GroupState]:
         return (yield from changing(self._store, self._group, lambda state: state.settled(self.id, progress)))
 
+    def committing(self, progress: WorkerProgress) -> Flow[GroupState]:
+        """Commit, and keep all slots."""
+        return (
+            yield from changing(self._store, self._group, lambda state: state.committed(self.id, progress))
+        )
+
     def leaving(self, progress: WorkerProgress) -> Flow[GroupState]:
         """Commit, and give everything back."""
         return (
