@@ -165,7 +165,7 @@ def test_a_map_of_many_keys_does_not_become_many_columns() -> None:
 
 def test_deep_documents_are_json() -> None:
     document: dict[str, Any] = {"end": 1}
-    for _ in range(rounds):
+    for _ in range(60):
         document = {"a": document}
     converted = convert([encode(document)], Layout())
     assert "`a__json`: string" in converted.layout.ddl()
