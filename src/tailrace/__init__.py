@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from tailrace.testing.replica_set import ReplicaSet
     from tailrace.testing.sharded_cluster import ShardedCluster
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "AsyncChangeStream",
