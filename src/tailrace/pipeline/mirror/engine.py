@@ -90,6 +90,7 @@ class MirrorEngine:
         self._state = self._opened()
         self._open_tables()
         self._copy_again(recopy)
+        self._store_state(self._state)
         self.progress.through = self._state.through
 
     # -- the beginning -------------------------------------------------------------------------------------
@@ -101,9 +102,7 @@ class MirrorEngine:
             # Before the collections are listed: one that is created later has an entry after this time.
             self._store.prepare()
             through = source.promised()
-            state = MirrorState(source.identity(), through, membership=source.membership())
-            state.store_in(self._store)
-            return state
+            return MirrorState(source.identity(), through, membership=source.membership())
         if state.identity != source.identity():
             raise HistoryError(
                 f"the mirror in {self._store.place} belongs to the deployment {state.identity}, not to "
@@ -152,12 +151,19 @@ class MirrorEngine:
                     f"the table in {place} mirrors {table.namespace} of the deployment {table.identity}; "
                     "name another folder"
                 )
+            if namespace not in self._state.namespaces and table.version > 0:
+                _LOG.warning("Copied again, because it was not followed", extra=fields(ns=namespace))
+                table.commit(removed=table.files, copy_state=CopyState(), through=self.through)
         else:
             table = MirrorTable.create(
                 place, identity=self._state.identity, namespace=namespace, through=self._state.through
             )
         mirrored = self._tables[namespace] = _Mirrored(table, table.copy_state, has_collation)
         return mirrored
+
+    def _store_state(self, state: MirrorState) -> None:
+        self._state = replace(state, namespaces=frozenset(self._tables))
+        self._state.store_in(self._store)
 
     # -- the state -----------------------------------------------------------------------------------------
 
@@ -197,10 +203,15 @@ class MirrorEngine:
         wave = list(islice(waiting, self._cores * _RANGES_PER_CORE))
         if not wave:
             return False
+        reader = self._source.collections
+        uuids = {name: reader.uuid_of(name) for name in {mirrored.table.namespace for mirrored, _ in wave}}
         at = max(self._source.promised(), self.through)
         rate = self._settings.max_documents_per_second
         each = None if rate is None else rate / min(len(wave), self._cores)
-        tasks = [self._copy_task(mirrored, number, at, each) for mirrored, number in wave]
+        tasks = [
+            self._copy_task(mirrored, number, uuids[mirrored.table.namespace], at, each)
+            for mirrored, number in wave
+        ]
         built: list[BuiltRange] = list(self._run(tasks))
         for namespace, ranges in groupby(built, key=lambda done: done.namespace):
             self._commit_ranges(self._tables[namespace], list(ranges))
@@ -220,7 +231,9 @@ class MirrorEngine:
             mirrored.table.commit(copy_state=mirrored.state)
             self.progress.planned(mirrored.estimated)
 
-    def _copy_task(self, mirrored: _Mirrored, number: int, at: int, rate: float | None) -> CopyTask:
+    def _copy_task(
+        self, mirrored: _Mirrored, number: int, uuid: bytes | None, at: int, rate: float | None
+    ) -> CopyTask:
         lower, upper = mirrored.state.limits(number)
         return CopyTask(
             source=self._source,
@@ -231,6 +244,7 @@ class MirrorEngine:
             lower=lower,
             upper=upper,
             by_index=not mirrored.has_collation,
+            uuid=uuid,
             at=at,
             file_bytes=self._settings.file_bytes,
             documents_per_second=rate,
@@ -260,8 +274,7 @@ class MirrorEngine:
         found = self._read(Interval(after, end), membership)
         count = self._apply(found, end)
         newest = {**self._state.newest, **found.newest}
-        self._state = replace(self._state, through=end, newest=newest, membership=membership)
-        self._state.store_in(self._store)
+        self._store_state(replace(self._state, through=end, newest=newest, membership=membership))
         self._batches += 1
         if self._batches % _VACUUM_BATCHES == 0:
             self.vacuum()
@@ -298,7 +311,7 @@ class MirrorEngine:
             mirrored = self._mirrored(namespace, collection)
             if mirrored is None:
                 continue
-            state, is_cleared = _state_after(mirrored.state, collection)
+            state, is_cleared = _state_after(mirrored.state, collection, mirrored.table.through)
             changes = _to_apply(collection.changes, state, mirrored.table.through)
             count += len(changes)
             files = () if is_cleared else mirrored.table.files
@@ -357,16 +370,20 @@ class MirrorEngine:
         return sum(mirrored.table.vacuum(grace) for mirrored in self._tables.values())
 
 
-def _state_after(state: CopyState, collection: CollectionChanges) -> tuple[CopyState, bool]:
-    """The state of a copy after a drop or a rename, and whether the table is emptied by it."""
+def _state_after(state: CopyState, collection: CollectionChanges, through: int) -> tuple[CopyState, bool]:
+    """The state of a copy after a drop or a rename, and whether the table is emptied by it.
+
+    ``through`` is the position of the table: what is not after it was applied before a restart.
+    """
     time = max(collection.emptied, collection.replaced)
     is_newer = all(copied.as_of >= time for copied in state.done.values())
-    if not time or (is_newer and (state.done or state.is_planned)):
+    if time <= through or (is_newer and (state.done or state.is_planned)):
         return state, False  # nothing of the kind, or the copy was made after it, or will be
     is_empty = collection.emptied > collection.replaced
     is_all_older = all(copied.as_of < time for copied in state.done.values())
     if is_empty and is_all_older and (state.is_complete or not state.is_planned):
-        return CopyState.empty_at(time), True
+        # A transaction that creates a collection writes to it at the same cluster time.
+        return CopyState.empty_at(time - 1), True
     return CopyState(), True
 
 

@@ -1,8 +1,9 @@
 """The position of a mirror as a whole, beside its tables.
 
 A table that has no changes in a batch is not committed. So the mirror has a small file with the position up
-to which every table is complete, written after the tables. If it is lost or old, a restart reads changes
-again that the tables have; each table knows its own position, and skips them.
+to which its tables are complete, written after them. If it is old, a restart reads changes again that tables
+have; each table knows its own position, and skips them. A table that the file does not name was not followed
+up to this position, and is copied again.
 """
 
 import json
@@ -27,6 +28,8 @@ class MirrorState:
     """The newest entry of each shard that was read; they show that the source is still the same."""
     membership: Mapping[str, Any] = field(default_factory=dict)
     """The shards at that position, if they may change."""
+    namespaces: frozenset[str] = frozenset()
+    """The collections whose tables are complete up to there, as far as they were copied."""
 
     def store_in(self, store: LogStore) -> None:
         document = {
@@ -35,6 +38,7 @@ class MirrorState:
             "through": self.through,
             "newest": {shard: [mark.time, mark.term, mark.digest] for shard, mark in self.newest.items()},
             "membership": self.membership,
+            "namespaces": sorted(self.namespaces),
         }
         store.replace(STATE_FILE, json.dumps(document).encode())
 
@@ -49,7 +53,13 @@ class MirrorState:
                     f"{document['format']}; install that release, or name another folder"
                 )
             newest = {shard: EntryMark(*mark) for shard, mark in document["newest"].items()}
-            return cls(document["identity"], document["through"], newest, document["membership"])
+            return cls(
+                document["identity"],
+                document["through"],
+                newest,
+                document["membership"],
+                frozenset(document["namespaces"]),
+            )
         except FileNotFoundError:
             return None
         except (ValueError, KeyError, TypeError):

@@ -28,7 +28,13 @@ from tailrace.pipeline.mirror.scope import MirrorScope
 from tailrace.sources.deployments.collections import CollectionReader, DocumentRange, lacks_snapshots
 from tailrace.sources.source import OplogSource
 
-_GONE: Final = frozenset({int(ErrorCode.SnapshotTooOld), int(ErrorCode.SnapshotUnavailable)})
+_GONE: Final = frozenset({
+    int(ErrorCode.SnapshotTooOld),
+    int(ErrorCode.SnapshotUnavailable),
+    int(ErrorCode.NamespaceNotFound),
+    int(ErrorCode.QueryPlanKilled),
+})  # fmt: skip
+"""Errors after which a later snapshot is tried"""
 _ATTEMPTS: Final = 20
 _PAUSE_SECONDS: Final = 0.1
 
@@ -71,6 +77,8 @@ class CopyTask:
     upper: bytes | None
     """Keys; None at the ends"""
     by_index: bool
+    uuid: bytes | None
+    """The collection's, before `at`; None if there was none"""
     at: int
     """The cluster time to read at"""
     file_bytes: int
@@ -81,27 +89,27 @@ class CopyTask:
         wanted = DocumentRange(
             self.namespace, _document_of(self.lower), _document_of(self.upper), self.by_index
         )
-        at = self.at
+        at, uuid = self.at, self.uuid
         for _ in range(_ATTEMPTS):
             try:
-                return self._built(reader, wanted, at, CopiedRange(at, at))
+                built = self._built(reader, wanted, at)
+                # A server looks for the collection that has the name now, whatever the time of the snapshot.
+                if reader.uuid_of(self.namespace) == uuid:
+                    return built
             except CommandError as error:
                 if lacks_snapshots(error):
-                    break
+                    return self._built(reader, wanted, None)
                 if error.code not in _GONE:
                     raise
-            # The snapshot is too old, or the collection was created or changed after it: take a newer one.
+            # The snapshot is too old, or the collection was dropped, created or changed after it.
             time.sleep(_PAUSE_SECONDS)
+            uuid = reader.uuid_of(self.namespace)
             at = max(at, reader.newest_time())
-        else:
-            raise CommandError(
-                ErrorCode.SnapshotUnavailable, f"{self.namespace} could not be read at one cluster time"
-            )
-        return self._built(reader, wanted, None, None)
+        raise CommandError(
+            ErrorCode.SnapshotUnavailable, f"{self.namespace} could not be read at one cluster time"
+        )
 
-    def _built(
-        self, reader: CollectionReader, wanted: DocumentRange, at: int | None, copied: CopiedRange | None
-    ) -> "BuiltRange":
+    def _built(self, reader: CollectionReader, wanted: DocumentRange, at: int | None) -> "BuiltRange":
         store = open_store(self.place, self.options)
         name = f"copy-{self.at:016x}-{self.number:05d}"
         files: list[MirrorFile] = []
@@ -120,9 +128,9 @@ class CopyTask:
             rows = rows.take(pc.sort_indices(rows.column(KEY)))
         target = 1 << 62 if self.by_index else self.file_bytes
         files += write_rows(store, rows, name=name, target_bytes=target)
-        if copied is None:
-            # Every document is as it was at some moment since the task was planned.
-            copied = CopiedRange(self.at, max(self.at, reader.newest_time()))
+        # Without a snapshot every document is as it was at some moment since the task was planned.
+        settled = max(self.at, reader.newest_time()) if at is None else at
+        copied = CopiedRange(self.at if at is None else at, settled)
         return BuiltRange(self.namespace, self.number, copied, tuple(files))
 
 

@@ -107,6 +107,15 @@ class CollectionReader:
                 found.append(facts)
         return found
 
+    def uuid_of(self, namespace: str) -> bytes | None:
+        """What tells a collection from a later one of the same name; None if there is no collection now."""
+        database, _, collection = namespace.partition(".")
+        with driver_errors(self._uri, rights.documents_of(namespace)):
+            for found in self._client[database].list_collections(filter={"name": collection}):
+                uuid = found.get("info", {}).get("uuid")
+                return None if uuid is None else bytes(uuid)
+        return None
+
     def estimated_count(self, namespace: str) -> int:
         database, _, collection = namespace.partition(".")
         with driver_errors(self._uri, rights.documents_of(namespace)):
