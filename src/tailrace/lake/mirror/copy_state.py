@@ -7,9 +7,11 @@ the copy already, or will be: a range is copied as of a time that is not before 
 
 import json
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
+
+from tailrace.lake.mirror.layout import row_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,14 +31,22 @@ class CopyState:
     """A copy with ``len(bounds) + 1`` ranges; each bound is the least key of the range after it."""
 
     bounds: tuple[bytes, ...] = ()
+    starts: tuple[bytes, ...] = ()
+    """The bounds as documents with an `_id`: a key alone does not show the type of its number"""
     done: Mapping[int, CopiedRange] = field(default_factory=dict)
     is_planned: bool = False
     """Whether `bounds` were chosen for this copy"""
 
     @classmethod
+    def planned(cls, starts: Iterable[bytes]) -> "CopyState":
+        """A copy that nothing was done of, with bounds at some documents."""
+        by_key = dict(sorted((row_key(start), start) for start in starts))
+        return cls(tuple(by_key), tuple(by_key.values()), {}, is_planned=True)
+
+    @classmethod
     def empty_at(cls, time: int) -> "CopyState":
         """The state of a collection that had no documents at a cluster time."""
-        return cls((), {0: CopiedRange(time, time)}, is_planned=True)
+        return cls(done={0: CopiedRange(time, time)}, is_planned=True)
 
     @property
     def is_complete(self) -> bool:
@@ -59,9 +69,9 @@ class CopyState:
         return [number for number in range(len(self.bounds) + 1) if number not in self.done]
 
     def limits(self, number: int) -> tuple[bytes | None, bytes | None]:
-        """The least key of a range, and the least one after it; None at the ends."""
-        lower = self.bounds[number - 1] if number else None
-        return lower, self.bounds[number] if number < len(self.bounds) else None
+        """Documents with the least `_id` of a range, and with the least one after it; None at the ends."""
+        lower = self.starts[number - 1] if number else None
+        return lower, self.starts[number] if number < len(self.starts) else None
 
     def applies(self, key: bytes, time: int) -> bool:
         """Whether a change is to be applied."""
@@ -79,7 +89,7 @@ class CopyState:
 
     def to_text(self) -> str:
         document: dict[str, Any] = {
-            "bounds": [bound.hex() for bound in self.bounds],
+            "starts": [start.hex() for start in self.starts],
             "done": {str(number): [copied.as_of, copied.settled] for number, copied in self.done.items()},
             "planned": self.is_planned,
         }
@@ -89,8 +99,6 @@ class CopyState:
     def from_text(cls, text: str) -> "CopyState":
         """Read what `to_text` wrote; `ValueError` or `KeyError` for other text."""
         document = json.loads(text)
-        return cls(
-            tuple(bytes.fromhex(bound) for bound in document["bounds"]),
-            {int(number): CopiedRange(*times) for number, times in document["done"].items()},
-            document["planned"],
-        )
+        planned = cls.planned(map(bytes.fromhex, document["starts"]))
+        done = {int(number): CopiedRange(*times) for number, times in document["done"].items()}
+        return replace(planned, done=done, is_planned=document["planned"])

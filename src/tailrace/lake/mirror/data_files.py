@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from typing import Any, Final
 from uuid import uuid4
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tailrace.bson.dates import iso_date
-from tailrace.lake.mirror.layout import KEY
-from tailrace.lake.schema import times_of
+from tailrace.lake.mirror.layout import INCREMENT, KEY, TIME
 from tailrace.lake.storage.log_store import LogStore
 
 TARGET_BYTES: Final = 16 << 20
@@ -19,6 +19,7 @@ TARGET_BYTES: Final = 16 << 20
 _FIRST_KEY: Final = "tailrace.firstKey"
 _LAST_KEY: Final = "tailrace.lastKey"
 _ROW_GROUP_ROWS: Final = 32_768
+MICROSECONDS_PER_SECOND: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +41,9 @@ class MirrorFile:
         """The statistics by which Delta's readers skip files."""
         return json.dumps({
             "numRecords": self.rows,
-            "minValues": {"cluster_time": iso_date((self.first_time >> 32) * 1000)},
-            "maxValues": {"cluster_time": iso_date((self.last_time >> 32) * 1000)},
-            "nullCount": {"cluster_time": 0},
+            "minValues": {TIME: iso_date((self.first_time >> 32) * 1000)},
+            "maxValues": {TIME: iso_date((self.last_time >> 32) * 1000)},
+            "nullCount": {TIME: 0},
         })  # fmt: skip
 
     @property
@@ -87,7 +88,7 @@ def _write(store: LogStore, rows: pa.Table, name: str) -> MirrorFile:
             row_group_size=_ROW_GROUP_ROWS,
             compression="zstd",
             use_dictionary=False,
-            write_statistics=[KEY, "cluster_time"],
+            write_statistics=True,
             store_schema=False,
             write_page_checksum=True,
         )
@@ -95,7 +96,9 @@ def _write(store: LogStore, rows: pa.Table, name: str) -> MirrorFile:
         file.place(path)
     finally:
         file.discard()
-    keys, times = rows.column(KEY), times_of(rows)
+    keys = rows.column(KEY)
+    seconds = rows.column(TIME).cast(pa.int64()).to_numpy() // MICROSECONDS_PER_SECOND
+    times = (seconds << 32 | rows.column(INCREMENT).to_numpy()).view(np.uint64)
     return MirrorFile(
         path=path,
         size=size,
@@ -109,13 +112,18 @@ def _write(store: LogStore, rows: pa.Table, name: str) -> MirrorFile:
 
 
 def read_file(store: LogStore, file: MirrorFile, schema: pa.Schema) -> pa.Table:
-    """The rows of a file; a column of the schema that it lacks is null."""
+    """The rows of a file; what the schema has and the file lacks is null."""
     with store.open(file.path, file.size) as source:
-        found = pq.read_table(source, page_checksum_verification=True)
+        return widened(pq.read_table(source, page_checksum_verification=True), schema)
+
+
+def widened(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows with the columns of a schema; what they lack of it, columns or fields inside, is null."""
+    names = set(rows.column_names)
     columns = [
-        found.column(field.name).cast(field.type)
-        if field.name in found.column_names
-        else pa.nulls(found.num_rows, field.type)
+        rows.column(field.name).cast(field.type)
+        if field.name in names
+        else pa.nulls(rows.num_rows, field.type)
         for field in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)

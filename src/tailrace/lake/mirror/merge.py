@@ -10,9 +10,11 @@ import pyarrow.compute as pc
 from tailrace.errors import PipelineError
 from tailrace.events.cluster_time import in_words
 from tailrace.events.update_diff.apply import apply_diff
+from tailrace.lake.columns.column_types import Layout
+from tailrace.lake.columns.convert import convert
 from tailrace.lake.mirror.data_files import TARGET_BYTES, MirrorFile, read_file, write_rows
-from tailrace.lake.mirror.layout import DOCUMENT, KEY, SCHEMA, document_key
-from tailrace.lake.schema import time_columns
+from tailrace.lake.mirror.layout import DOCUMENT, KEY, OWN_SCHEMA, POLICY
+from tailrace.lake.mirror.typed_rows import TypedRows, table_schema
 from tailrace.lake.storage.log_store import LogStore
 
 WRITE: Final = "w"
@@ -43,25 +45,11 @@ class DocumentRow(NamedTuple):
     token: str | None
 
 
-def rows_of(documents: Sequence[bytes], times: Sequence[int] | int, tokens: Sequence[str | None]) -> pa.Table:
-    """The rows of some documents; the order is theirs."""
-    keys_and_ids = [document_key(document) for document in documents]
-    count = len(documents)
-    moments = np.full(count, times, np.uint64) if isinstance(times, int) else np.array(times, np.uint64)
-    columns = [
-        pa.array([key for key, _ in keys_and_ids], pa.binary()),
-        pa.array([text for _, text in keys_and_ids], pa.string()),
-        pa.array(documents, pa.binary()),
-        *time_columns(moments),
-        pa.array(tokens, pa.string()) if tokens else pa.nulls(count, pa.string()),
-    ]
-    return pa.Table.from_arrays(columns, schema=SCHEMA)
-
-
 def merge_changes(
     store: LogStore,
     files: Sequence[MirrorFile],
     changes: Sequence[RowChange],
+    typed: TypedRows,
     *,
     name: str,
     is_settling: bool = False,
@@ -72,24 +60,34 @@ def merge_changes(
     The files are neighbours in the order of keys. While a copy ``is_settling``, a document may be gone when
     the change of an earlier time comes; at all other times that is an error.
     """
-    tables = [read_file(store, file, SCHEMA) for file in files]
-    rows = pa.concat_tables(tables).combine_chunks() if tables else SCHEMA.empty_table()
+    rows = typed.joined([read_file(store, file, typed.schema) for file in files])
     changed, positions = _changed_rows(rows, changes, is_settling=is_settling)
     kept = np.ones(rows.num_rows, bool)
     kept[positions] = False
     left = rows.filter(pa.array(kept)) if positions else rows
-    written = [(key, row) for key, row in changed.items() if row is not None]
+    written = sorted((key, row) for key, row in changed.items() if row is not None)
     if written:
-        written.sort()
-        added = rows_of(
-            [row.document for _, row in written],
-            [row.time for _, row in written],
-            [row.token for _, row in written],
-        )
-        together = pa.concat_tables([left, added]).combine_chunks()
+        documents, times, tokens = zip(*(row for _, row in written), strict=True)
+        together = typed.joined([left, typed.rows(documents, times, tokens)])
         is_after = not left.num_rows or left.column(KEY)[left.num_rows - 1].as_py() < written[0][0]
         left = together if is_after else together.take(pc.sort_indices(together.column(KEY)))
     return write_rows(store, left, name=name, target_bytes=target_bytes)
+
+
+def rewrite(
+    store: LogStore, files: Sequence[MirrorFile], layout: Layout, *, name: str, target_bytes: int
+) -> list[MirrorFile]:
+    """Write the rows of some files with other columns, made from their documents again."""
+    written: list[MirrorFile] = []
+    for file in files:
+        rows = read_file(store, file, OWN_SCHEMA)
+        documents = rows.column(DOCUMENT).to_pylist()
+        converted = convert(documents, layout, POLICY)
+        assert converted.layout == layout, "the columns lack a field that a task has seen"
+        columns = [*converted.columns.columns, *rows.columns]
+        again = pa.Table.from_arrays(columns, schema=table_schema(layout))
+        written += write_rows(store, again, name=name, target_bytes=target_bytes)
+    return written
 
 
 def _changed_rows(

@@ -11,7 +11,9 @@ from tailrace.lake.mirror.layout import FORMAT
 
 NAMESPACE: Final = "tailrace.namespace"
 COPY: Final = "tailrace.copy"
-"""Entries of a table's configuration: the collection that it mirrors, and how far its copy is"""
+COLUMNS: Final = "tailrace.columns"
+"""Entries of a table's configuration: the collection that it mirrors, how far its copy is, and the columns of
+its documents' fields"""
 
 
 class MirrorLog(TableLog[tuple[MirrorFile, ...]]):
@@ -20,7 +22,7 @@ class MirrorLog(TableLog[tuple[MirrorFile, ...]]):
     noun = "the table"
 
     def _checked(self, configuration: Mapping[str, str]) -> None:
-        if any(name not in configuration for name in (IDENTITY, NAMESPACE, COPY)):
+        if any(name not in configuration for name in (IDENTITY, NAMESPACE, COPY, COLUMNS)):
             raise HistoryError(f"the table in {self._path} is no mirror of a collection")
         found = configuration.get(FORMAT_KEY)
         if found != str(FORMAT):

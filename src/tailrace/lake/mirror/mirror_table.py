@@ -6,16 +6,19 @@ from os import PathLike
 from typing import Any, Final
 
 import pyarrow as pa
+from deltalake import Schema
 from deltalake.exceptions import DeltaError
 
 from tailrace.errors import HistoryError
+from tailrace.lake.columns.column_types import Layout
 from tailrace.lake.files.checkpoints import REMOVED_HOURS, write_checkpoint
 from tailrace.lake.files.table_log import FORMAT_KEY, IDENTITY, create_table, in_short, is_table
 from tailrace.lake.log_writer import CHECKPOINT_COMMITS, addition, clear_log, write_commit
 from tailrace.lake.mirror.copy_state import CopyState
 from tailrace.lake.mirror.data_files import MirrorFile, read_file
-from tailrace.lake.mirror.layout import DOCUMENT, FORMAT, SCHEMA
-from tailrace.lake.mirror.mirror_log import COPY, NAMESPACE, MirrorLog
+from tailrace.lake.mirror.layout import DOCUMENT, FORMAT
+from tailrace.lake.mirror.mirror_log import COLUMNS, COPY, NAMESPACE, MirrorLog
+from tailrace.lake.mirror.typed_rows import table_schema
 from tailrace.lake.positions import THROUGH, position_transactions, read_position
 from tailrace.lake.storage.log_store import LogStore, open_store
 
@@ -58,13 +61,14 @@ class MirrorTable:
         try:
             create_table(
                 store,
-                SCHEMA,
+                table_schema(Layout()),
                 name=namespace,
                 configuration={
                     IDENTITY: identity,
                     FORMAT_KEY: str(FORMAT),
                     NAMESPACE: namespace,
                     COPY: CopyState().to_text(),
+                    COLUMNS: Layout().to_json(),
                 },
                 transactions=position_transactions(THROUGH, through),
             )
@@ -115,8 +119,13 @@ class MirrorTable:
         return CopyState.from_text(self._configuration[COPY])
 
     @property
+    def layout(self) -> Layout:
+        """The columns of the documents' fields."""
+        return Layout.from_json(self._configuration[COLUMNS])
+
+    @property
     def schema(self) -> pa.Schema:
-        return SCHEMA
+        return table_schema(self.layout)
 
     @property
     def _configuration(self) -> Mapping[str, str]:
@@ -144,16 +153,25 @@ class MirrorTable:
         removed: Sequence[MirrorFile] = (),
         *,
         copy_state: CopyState | None = None,
+        layout: Layout | None = None,
         through: int | None = None,
     ) -> None:
-        """Replace files, together with the table's position and the state of its copy.
+        """Replace files, together with the table's position, its columns and the state of its copy.
 
         Raises `HistoryError` if another process has changed the table meanwhile.
         """
-        metadata = None
+        configuration: dict[str, str] = {}
+        described: dict[str, str] = {}
         if copy_state is not None:
+            configuration[COPY] = copy_state.to_text()
+        if layout is not None:
+            configuration[COLUMNS] = layout.to_json()
+            described["schemaString"] = Schema.from_arrow(table_schema(layout)).to_json()
+        metadata = None
+        if configuration:
             table = self.log.table["metaData"]
-            metadata = {**table, _CONFIGURATION: {**table[_CONFIGURATION], COPY: copy_state.to_text()}}
+            entries = {**table[_CONFIGURATION], **configuration}
+            metadata = {**table, **described, _CONFIGURATION: entries}
         is_first = write_commit(
             self,
             "MERGE" if removed else "WRITE",

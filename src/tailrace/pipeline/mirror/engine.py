@@ -17,11 +17,14 @@ from typing import Final
 from tailrace.errors import HistoryError, UsageError
 from tailrace.events.cluster_time import in_words
 from tailrace.events.interval import Interval
+from tailrace.lake.columns.column_types import Layout
 from tailrace.lake.mirror.copy_state import CopyState
+from tailrace.lake.mirror.data_files import MirrorFile
 from tailrace.lake.mirror.grouping import FileChanges, changes_by_file
-from tailrace.lake.mirror.layout import document_key
 from tailrace.lake.mirror.merge import RowChange
 from tailrace.lake.mirror.mirror_table import MirrorTable
+from tailrace.lake.mirror.schema_changes import SchemaChangeTable
+from tailrace.lake.mirror.typed_rows import agreed, fits
 from tailrace.lake.storage.log_store import open_store
 from tailrace.log_lines import fields
 from tailrace.pipeline.mirror.changes import CollectionChanges, IntervalChanges
@@ -30,10 +33,12 @@ from tailrace.pipeline.mirror.progress import MirrorProgress
 from tailrace.pipeline.mirror.scope import table_place
 from tailrace.pipeline.mirror.settings import MirrorSettings
 from tailrace.pipeline.mirror.tasks import (
+    BuiltFiles,
     BuiltRange,
     ChangesTask,
     CopyTask,
     MergeTask,
+    RewriteTask,
     RunTasks,
     Task,
     run_one_by_one,
@@ -87,6 +92,7 @@ class MirrorEngine:
         self._batches = 0
         self.progress = progress or MirrorProgress()
         self._store = open_store(settings.root)
+        self._changes = SchemaChangeTable(settings.root)
         self._state = self._opened()
         self._open_tables()
         self._copy_again(recopy)
@@ -205,7 +211,8 @@ class MirrorEngine:
             return False
         reader = self._source.collections
         uuids = {name: reader.uuid_of(name) for name in {mirrored.table.namespace for mirrored, _ in wave}}
-        at = max(self._source.promised(), self.through)
+        # Not before the time of these answers: another collection may have got the name just now.
+        at = max(self._source.promised(), self.through, reader.newest_time())
         rate = self._settings.max_documents_per_second
         each = None if rate is None else rate / min(len(wave), self._cores)
         tasks = [
@@ -224,10 +231,9 @@ class MirrorEngine:
                 continue
             mirrored.estimated = reader.estimated_count(namespace)
             parts = -(-mirrored.estimated // self._settings.range_documents)
-            keys: set[bytes] = set()
-            if not mirrored.has_collation:
-                keys = {document_key(bound)[0] for bound in reader.bounds(namespace, parts)}
-            mirrored.state = CopyState(tuple(sorted(keys)), {}, is_planned=True)
+            mirrored.state = CopyState.planned(
+                () if mirrored.has_collation else reader.bounds(namespace, parts)
+            )
             mirrored.table.commit(copy_state=mirrored.state)
             self.progress.planned(mirrored.estimated)
 
@@ -248,13 +254,15 @@ class MirrorEngine:
             at=at,
             file_bytes=self._settings.file_bytes,
             documents_per_second=rate,
+            layout=mirrored.table.layout,
         )
 
     def _commit_ranges(self, mirrored: _Mirrored, built: Sequence[BuiltRange]) -> None:
         state = mirrored.state
         for done in built:
             state = state.with_range(done.number, done.copied)
-        mirrored.table.commit([file for done in built for file in done.files], copy_state=state)
+        files, layout = self._agreed(mirrored, [done.built for done in built])
+        mirrored.table.commit(files, copy_state=state, layout=layout)
         mirrored.state = state
         self.progress.copied(sum(done.rows for done in built))
 
@@ -325,13 +333,13 @@ class MirrorEngine:
         is_small = sum(group.size for *_, groups in work for group in groups) < _SMALL_BYTES
         results = iter(run_one_by_one(tasks) if is_small else self._run(tasks))
         for mirrored, state, is_cleared, groups in work:
-            added = [file for _ in groups for file in next(results)]
+            added, layout = self._agreed(mirrored, [next(results) for _ in groups])
             removed = (
                 mirrored.table.files if is_cleared else [file for group in groups for file in group.files]
             )
             short = state.simplified(through)
             changed_state = None if short == mirrored.state else short
-            mirrored.table.commit(added, removed, copy_state=changed_state, through=through)
+            mirrored.table.commit(added, removed, copy_state=changed_state, layout=layout, through=through)
             mirrored.state = short
         return count
 
@@ -346,7 +354,32 @@ class MirrorEngine:
             name=f"merge-{through:016x}",
             is_settling=is_settling,
             file_bytes=self._settings.file_bytes,
+            layout=table.layout,
         )
+
+    def _agreed(
+        self, mirrored: _Mirrored, built: Sequence[BuiltFiles]
+    ) -> tuple[list[MirrorFile], Layout | None]:
+        """The files of some tasks, with columns that fit, and the table's columns if they change."""
+        table = mirrored.table
+        layout, changes = agreed(table.layout, [each.columns for each in built])
+        if changes:
+            self._changes.record(table.namespace, changes)
+        unfit = [each for each in built if not fits(each.columns, layout)]
+        tasks = [
+            RewriteTask(
+                table.place,
+                table.store.delta_options,
+                each.files,
+                layout,
+                "again",
+                self._settings.file_bytes,
+            )
+            for each in unfit
+        ]
+        files = [file for each in built if each not in unfit for file in each.files]
+        files += (file for written in self._run(tasks) for file in written)
+        return files, layout if changes else None
 
     def _mirrored(self, namespace: str, collection: CollectionChanges) -> _Mirrored | None:
         """The table of a collection with changes, which is made if it is new; None if it is not mirrored."""

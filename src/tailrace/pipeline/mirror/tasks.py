@@ -12,16 +12,16 @@ from typing import Any, Final, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tailrace.bson import keystring
-from tailrace.bson import raw as rawbson
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError, PipelineError
 from tailrace.events.interval import Interval
+from tailrace.lake.columns.column_types import Layout
 from tailrace.lake.mirror.copy_state import CopiedRange
 from tailrace.lake.mirror.data_files import MirrorFile, write_rows
 from tailrace.lake.mirror.grouping import FileChanges
-from tailrace.lake.mirror.layout import KEY, SCHEMA
-from tailrace.lake.mirror.merge import merge_changes, rows_of
+from tailrace.lake.mirror.layout import KEY
+from tailrace.lake.mirror.merge import merge_changes, rewrite
+from tailrace.lake.mirror.typed_rows import FoundColumns, TypedRows
 from tailrace.lake.storage.log_store import open_store
 from tailrace.pipeline.mirror.changes import IntervalChanges, read_changes
 from tailrace.pipeline.mirror.scope import MirrorScope
@@ -33,6 +33,7 @@ _GONE: Final = frozenset({
     int(ErrorCode.SnapshotUnavailable),
     int(ErrorCode.NamespaceNotFound),
     int(ErrorCode.QueryPlanKilled),
+    51173,  # the index of a collection that was just dropped
 })  # fmt: skip
 """Errors after which a later snapshot is tried"""
 _ATTEMPTS: Final = 20
@@ -75,7 +76,7 @@ class CopyTask:
     number: int
     lower: bytes | None
     upper: bytes | None
-    """Keys; None at the ends"""
+    """Documents with an `_id`; None at the ends"""
     by_index: bool
     uuid: bytes | None
     """The collection's, before `at`; None if there was none"""
@@ -83,16 +84,15 @@ class CopyTask:
     """The cluster time to read at"""
     file_bytes: int
     documents_per_second: float | None
+    layout: Layout
 
     def __call__(self) -> "BuiltRange":
         reader = self.source.collections
-        wanted = DocumentRange(
-            self.namespace, _document_of(self.lower), _document_of(self.upper), self.by_index
-        )
+        wanted = DocumentRange(self.namespace, self.lower, self.upper, self.by_index)
         at, uuid = self.at, self.uuid
         for _ in range(_ATTEMPTS):
             try:
-                built = self._built(reader, wanted, at)
+                built = self._built(reader, None if uuid is None else wanted, at)
                 # A server looks for the collection that has the name now, whatever the time of the snapshot.
                 if reader.uuid_of(self.namespace) == uuid:
                     return built
@@ -109,21 +109,24 @@ class CopyTask:
             ErrorCode.SnapshotUnavailable, f"{self.namespace} could not be read at one cluster time"
         )
 
-    def _built(self, reader: CollectionReader, wanted: DocumentRange, at: int | None) -> "BuiltRange":
+    def _built(self, reader: CollectionReader, wanted: DocumentRange | None, at: int | None) -> "BuiltRange":
+        """Copy a range; None of a collection that is not there."""
         store = open_store(self.place, self.options)
         name = f"copy-{self.at:016x}-{self.number:05d}"
         files: list[MirrorFile] = []
         held: list[pa.Table] = []
+        typed = TypedRows(self.layout)
         last = b""
-        for documents in _paced(reader.read(wanted, at), self.documents_per_second):
-            rows = rows_of(documents, self.at if at is None else at, ())
+        batches = iter(()) if wanted is None else reader.read(wanted, at)
+        for documents in _paced(batches, self.documents_per_second):
+            rows = typed.rows(documents, self.at if at is None else at)
             if self.by_index:
                 last = _check_order(rows, last, self.namespace)
             held.append(rows)
             if self.by_index and sum(piece.nbytes for piece in held) >= self.file_bytes:
-                files += write_rows(store, pa.concat_tables(held), name=name, target_bytes=1 << 62)
+                files += write_rows(store, typed.joined(held), name=name, target_bytes=1 << 62)
                 held = []
-        rows = pa.concat_tables(held) if held else SCHEMA.empty_table()
+        rows = typed.joined(held)
         if not self.by_index:
             rows = rows.take(pc.sort_indices(rows.column(KEY)))
         target = 1 << 62 if self.by_index else self.file_bytes
@@ -131,7 +134,15 @@ class CopyTask:
         # Without a snapshot every document is as it was at some moment since the task was planned.
         settled = max(self.at, reader.newest_time()) if at is None else at
         copied = CopiedRange(self.at if at is None else at, settled)
-        return BuiltRange(self.namespace, self.number, copied, tuple(files))
+        return BuiltRange(self.namespace, self.number, copied, BuiltFiles(tuple(files), typed.found))
+
+
+@dataclass(frozen=True, slots=True)
+class BuiltFiles:
+    """Files that a task has written, and the columns that it used."""
+
+    files: tuple[MirrorFile, ...]
+    columns: FoundColumns
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,19 +152,11 @@ class BuiltRange:
     namespace: str
     number: int
     copied: CopiedRange
-    files: tuple[MirrorFile, ...]
+    built: BuiltFiles
 
     @property
     def rows(self) -> int:
-        return sum(file.rows for file in self.files)
-
-
-def _document_of(key: bytes | None) -> bytes | None:
-    """A document with an `_id` that has this key; its type may be another one that compares equal."""
-    if key is None:
-        return None
-    ((kind, value),) = keystring.decode(key)
-    return rawbson.document(rawbson.element(kind, b"_id", value))
+        return sum(file.rows for file in self.built.files)
 
 
 def _check_order(rows: pa.Table, last: bytes, namespace: str) -> bytes:
@@ -205,13 +208,33 @@ class MergeTask:
     name: str
     is_settling: bool
     file_bytes: int
+    layout: Layout
 
-    def __call__(self) -> list[MirrorFile]:
-        return merge_changes(
+    def __call__(self) -> BuiltFiles:
+        typed = TypedRows(self.layout)
+        files = merge_changes(
             open_store(self.place, self.options),
             self.group.files,
             self.group.changes,
+            typed,
             name=self.name,
             is_settling=self.is_settling,
             target_bytes=self.file_bytes,
         )
+        return BuiltFiles(tuple(files), typed.found)
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteTask:
+    """Writes files again whose columns do not fit those of the table."""
+
+    place: str
+    options: Mapping[str, str] | None
+    files: Sequence[MirrorFile]
+    layout: Layout
+    name: str
+    file_bytes: int
+
+    def __call__(self) -> list[MirrorFile]:
+        store = open_store(self.place, self.options)
+        return rewrite(store, self.files, self.layout, name=self.name, target_bytes=self.file_bytes)
