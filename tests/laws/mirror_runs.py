@@ -5,6 +5,7 @@ import random
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
 
@@ -105,6 +106,8 @@ def check_equal(client: MongoClient[Any], engine: MirrorEngine) -> int:
     for namespace, seen in engine.tables.items():
         table = MirrorTable.open(seen.place)
         expected = documents_at(client, namespace, engine.through)
-        assert table.documents() == expected, f"{namespace} differs at {engine.through}"
+        found = table.documents()
+        wrong = [(ours, theirs) for ours, theirs in zip_longest(found, expected) if ours != theirs]
+        assert not wrong, f"{namespace} differs at {engine.through}: {len(wrong)} rows, as {wrong[0]}"
         count += len(expected)
     return count

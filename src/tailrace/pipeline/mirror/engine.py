@@ -61,9 +61,6 @@ class _Mirrored:
 
     table: MirrorTable
     state: CopyState
-    has_collation: bool = False
-    estimated: int = 0
-    """About how many documents it had when its copy was planned"""
 
 
 class MirrorEngine:
@@ -120,7 +117,7 @@ class MirrorEngine:
     def _open_tables(self) -> None:
         for facts in self._listed():
             if facts.why_not is None:
-                self._add(facts.namespace, has_collation=facts.has_collation)
+                self._add(facts.namespace)
             else:
                 self._refuse(facts)
         # A collection that was dropped while no mirror ran has a drop among the changes.
@@ -148,7 +145,7 @@ class MirrorEngine:
         self._refused.add(facts.namespace)
         _LOG.warning("Not mirrored", extra=fields(ns=facts.namespace, reason=facts.why_not))
 
-    def _add(self, namespace: str, *, has_collation: bool = False) -> _Mirrored:
+    def _add(self, namespace: str) -> _Mirrored:
         place = table_place(self._settings.root, namespace)
         if MirrorTable.exists(place):
             table = MirrorTable.open(place)
@@ -164,7 +161,7 @@ class MirrorEngine:
             table = MirrorTable.create(
                 place, identity=self._state.identity, namespace=namespace, through=self._state.through
             )
-        mirrored = self._tables[namespace] = _Mirrored(table, table.copy_state, has_collation)
+        mirrored = self._tables[namespace] = _Mirrored(table, table.copy_state)
         return mirrored
 
     def _store_state(self, state: MirrorState) -> None:
@@ -210,13 +207,16 @@ class MirrorEngine:
         if not wave:
             return False
         reader = self._source.collections
-        uuids = {name: reader.uuid_of(name) for name in {mirrored.table.namespace for mirrored, _ in wave}}
+        names = {mirrored.table.namespace for mirrored, _ in wave}
+        facts = {name: reader.facts_of(name) for name in names}
+        if self._planned_again(facts):
+            return True
         # Not before the time of these answers: another collection may have got the name just now.
         at = max(self._source.promised(), self.through, reader.newest_time())
         rate = self._settings.max_documents_per_second
         each = None if rate is None else rate / min(len(wave), self._cores)
         tasks = [
-            self._copy_task(mirrored, number, uuids[mirrored.table.namespace], at, each)
+            self._copy_task(mirrored, number, facts[mirrored.table.namespace], at, each)
             for mirrored, number in wave
         ]
         built: list[BuiltRange] = list(self._run(tasks))
@@ -229,16 +229,26 @@ class MirrorEngine:
         for namespace, mirrored in self._tables.items():
             if mirrored.state.is_planned:
                 continue
-            mirrored.estimated = reader.estimated_count(namespace)
-            parts = -(-mirrored.estimated // self._settings.range_documents)
-            mirrored.state = CopyState.planned(
-                () if mirrored.has_collation else reader.bounds(namespace, parts)
-            )
+            facts = reader.facts_of(namespace)
+            estimated = 0 if facts is None else reader.estimated_count(namespace)
+            parts = -(-estimated // self._settings.range_documents)
+            is_whole = facts is None or facts.has_collation
+            mirrored.state = CopyState.planned(() if is_whole else reader.bounds(namespace, parts))
             mirrored.table.commit(copy_state=mirrored.state)
-            self.progress.planned(mirrored.estimated)
+            self.progress.planned(estimated)
+
+    def _planned_again(self, facts: Mapping[str, CollectionFacts | None]) -> bool:
+        """Begin the copies again whose ranges have no meaning: of a collection that has a collation now."""
+        unfit = [
+            name
+            for name, found in facts.items()
+            if found is not None and found.has_collation and self._tables[name].state.bounds
+        ]
+        self._copy_again(frozenset(unfit))
+        return bool(unfit)
 
     def _copy_task(
-        self, mirrored: _Mirrored, number: int, uuid: bytes | None, at: int, rate: float | None
+        self, mirrored: _Mirrored, number: int, facts: CollectionFacts | None, at: int, rate: float | None
     ) -> CopyTask:
         lower, upper = mirrored.state.limits(number)
         return CopyTask(
@@ -249,8 +259,8 @@ class MirrorEngine:
             number=number,
             lower=lower,
             upper=upper,
-            by_index=not mirrored.has_collation,
-            uuid=uuid,
+            by_index=facts is None or not facts.has_collation,
+            uuid=None if facts is None else facts.uuid,
             at=at,
             file_bytes=self._settings.file_bytes,
             documents_per_second=rate,

@@ -6,10 +6,11 @@ values of one type. Members are asked as the read preference of the connection s
 the router is asked: a shard alone would also return documents of chunks that it does not own.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from bson import MaxKey
 from bson.codec_options import CodecOptions
 from bson.raw_bson import RawBSONDocument
 from pymongo.client_session import ClientSession
@@ -34,6 +35,7 @@ _NO_SNAPSHOTS: Final = frozenset({
     int(ErrorCode.NotImplemented),
 })  # fmt: skip
 """Errors of servers that have no snapshot reads outside of transactions"""
+
 _read_int32 = rawbson.INT32_LE.unpack_from
 
 
@@ -46,6 +48,8 @@ class CollectionFacts:
     """``collection``, ``view`` or ``timeseries``"""
     is_capped: bool
     has_collation: bool
+    uuid: bytes | None
+    """What tells it from a later one of the same name"""
 
     @property
     def why_not(self) -> str | None:
@@ -96,25 +100,21 @@ class CollectionReader:
         """The collections and views of a database, without those of the system."""
         with driver_errors(self._uri, rights.documents_of(database)):
             listed = list(self._client[database].list_collections())
-        found = []
-        for each in listed:
-            namespace = f"{database}.{each['name']}"
-            if is_ordinary(namespace):
-                options = each.get("options", {})
-                facts = CollectionFacts(
-                    namespace, each["type"], bool(options.get("capped")), "collation" in options
-                )
-                found.append(facts)
-        return found
+        found = [_facts(database, each) for each in listed]
+        return [facts for facts in found if is_ordinary(facts.namespace)]
 
-    def uuid_of(self, namespace: str) -> bytes | None:
-        """What tells a collection from a later one of the same name; None if there is no collection now."""
+    def facts_of(self, namespace: str) -> CollectionFacts | None:
+        """The collection or view that has a name now; None if there is none."""
         database, _, collection = namespace.partition(".")
         with driver_errors(self._uri, rights.documents_of(namespace)):
             for found in self._client[database].list_collections(filter={"name": collection}):
-                uuid = found.get("info", {}).get("uuid")
-                return None if uuid is None else bytes(uuid)
+                return _facts(database, found)
         return None
+
+    def uuid_of(self, namespace: str) -> bytes | None:
+        """What tells a collection from a later one of the same name; None if there is no collection now."""
+        facts = self.facts_of(namespace)
+        return None if facts is None else facts.uuid
 
     def estimated_count(self, namespace: str) -> int:
         database, _, collection = namespace.partition(".")
@@ -140,22 +140,33 @@ class CollectionReader:
         Without a time they are read as they are, each at some moment after the call. Raises `CommandError`,
         with the code of the server, such as 239 or 246 if it does not have the snapshot any more.
         """
-        database, _, collection = wanted.namespace.partition(".")
         concern: dict[str, Any] = {"level": "majority"}
         if at is not None:
             concern = {"level": "snapshot", "atClusterTime": to_timestamp(at)}
-        command: dict[str, Any] = {"find": collection, "readConcern": concern}
+        query: dict[str, Any] = {"readConcern": concern}
         if wanted.by_index:
-            command["hint"] = {"_id": 1}
+            query["hint"] = {"_id": 1}
             for name, bound in (("min", wanted.lower), ("max", wanted.upper)):
                 if bound is not None:
-                    command[name] = RawBSONDocument(bound)
+                    query[name] = RawBSONDocument(bound)
+        has_greatest = wanted.lower is None or wanted.upper is not None
+        for documents in self._found(wanted.namespace, query):
+            yield documents
+            has_greatest = has_greatest or _id_type(documents[-1]) == rawbson.MAX_KEY
+        if not has_greatest:
+            # A range without an upper bound ends before the greatest of all values.
+            greatest = {"filter": {"_id": MaxKey()}, "readConcern": concern}
+            yield from self._found(wanted.namespace, greatest)
+
+    def _found(self, namespace: str, query: dict[str, Any]) -> Iterator[list[bytes]]:
+        """The documents that a query finds, one batch of its cursor at a time."""
+        database, _, collection = namespace.partition(".")
         with (
-            driver_errors(self._uri, rights.documents_of(wanted.namespace)),
+            driver_errors(self._uri, rights.documents_of(namespace)),
             self._client.start_session(causal_consistency=False) as session,
         ):
             ask = self._asking(database, session)
-            cursor, documents = _batch(ask(command))
+            cursor, documents = _batch(ask({"find": collection, **query}))
             try:
                 while True:
                     if documents:
@@ -184,6 +195,18 @@ class CollectionReader:
         with driver_errors(self._uri, rights.NONE):
             reply = self._client.admin.command("ping", read_preference=self._client.read_preference)
         return from_timestamp(reply["operationTime"])
+
+
+def _facts(database: str, listed: Mapping[str, Any]) -> CollectionFacts:
+    options = listed.get("options", {})
+    uuid = listed.get("info", {}).get("uuid")
+    return CollectionFacts(
+        f"{database}.{listed['name']}",
+        listed["type"],
+        bool(options.get("capped")),
+        "collation" in options,
+        None if uuid is None else bytes(uuid),
+    )
 
 
 def _raw_of(document: Any) -> bytes:
@@ -216,6 +239,11 @@ def _place(raw: bytes, wanted: bytes) -> int:
         if name == wanted:
             return start
     raise CommandError(ErrorCode.FailedToParse, "a reply has no cursor")
+
+
+def _id_type(document: bytes) -> int | None:
+    found = rawbson.find(document, b"_id")
+    return None if found is None else found[0]
 
 
 def _documents(raw: bytes, start: int) -> list[bytes]:
