@@ -13,7 +13,7 @@ from pathlib import Path
 import polars
 from pyspark.sql import SparkSession
 
-from tailrace.spark import mirror
+from tailrace import mirror
 
 
 def mirror_collection(spark: SparkSession, source: str, ns: str, folder: str | Path) -> str:

@@ -12,7 +12,10 @@ from tailrace.lake.files.table_log import FORMAT_KEY, IDENTITY, READER_VERSION, 
 from tailrace.lake.positions import BEGINS, THROUGH, position_names
 from tailrace.lake.schema import FORMAT
 from tailrace.lake.storage.log_store import LogStore
+from tailrace.namespaces import KeptPeriods
 
+KEPT: Final = "tailrace.kept"
+"""Which namespaces the history keeps, and since when; one without this entry keeps all."""
 _SERVER_VERSION: Final = "tailrace.serverVersion"
 _COMPATIBILITY: Final = "tailrace.featureCompatibilityVersion"
 
@@ -47,6 +50,7 @@ class DeltaLog(TableLog[FileList]):
     def __init__(self, store: LogStore) -> None:
         self.identity = ""
         self.release = CURRENT_RELEASE
+        self.kept = KeptPeriods()
         super().__init__(store)
 
     def _checked(self, configuration: Mapping[str, str]) -> None:
@@ -78,6 +82,9 @@ class DeltaLog(TableLog[FileList]):
             raise changed_by_others(self._path)
         try:
             added = [AddedFile.from_action(action) for action in changes.added.values()]
-            return files.changed(changes.removed.keys(), added)
+            found = files.changed(changes.removed.keys(), added)
         except (KeyError, TypeError, ValueError, CommandError):
             raise changed_by_others(self._path) from None
+        if "metaData" in changes.table:
+            self.kept = KeptPeriods.from_text(table["metaData"].get("configuration", {}).get(KEPT))
+        return found

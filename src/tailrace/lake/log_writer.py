@@ -16,6 +16,7 @@ from deltalake.exceptions import DeltaError
 
 from tailrace import __version__
 from tailrace.errors import HistoryError
+from tailrace.lake.delta_log import KEPT
 from tailrace.lake.files.checkpoints import (
     LOG,
     LOG_HOURS,
@@ -33,6 +34,7 @@ from tailrace.lake.files.table_log import (
 )
 from tailrace.lake.storage.log_store import LogStore
 from tailrace.lake.table import HistoryTable
+from tailrace.namespaces import KeptPeriods
 
 _JSON: Final = json.JSONEncoder(separators=(",", ":"))
 CHECKPOINT_COMMITS: Final = 100
@@ -70,6 +72,13 @@ class LoggedTable(Protocol):
     @property
     def shards(self) -> Mapping[str, Any]: ...
     def refresh(self) -> bool: ...
+
+
+def described(table: HistoryTable, kept: KeptPeriods) -> dict[str, Any]:
+    """The description of a history that keeps other namespaces from now on."""
+    metadata = table.log.table["metaData"]
+    configuration = {**(metadata.get("configuration") or {}), KEPT: kept.to_text()}
+    return {**metadata, "configuration": configuration}
 
 
 def write_commit(

@@ -14,13 +14,14 @@ from deltalake.exceptions import DeltaError
 from tailrace.errors import HistoryError
 from tailrace.events.entry_mark import EntryMark
 from tailrace.events.stream_release import CURRENT_RELEASE, StreamRelease
-from tailrace.lake.delta_log import DeltaLog, release_entries
+from tailrace.lake.delta_log import KEPT, DeltaLog, release_entries
 from tailrace.lake.files.file_list import FileList
 from tailrace.lake.files.reading import BATCH_ROWS, read_rows
 from tailrace.lake.files.table_log import FORMAT_KEY, IDENTITY, create_table, in_short, is_table
 from tailrace.lake.positions import BEGINS, THROUGH, position_transactions, read_mark, read_position
 from tailrace.lake.schema import FORMAT, SCHEMA, STREAM_COLUMNS
 from tailrace.lake.storage.log_store import LogStore, open_store
+from tailrace.namespaces import EVERYTHING_KEPT, KeptPeriods, NamespaceChoice
 
 
 class HistoryTable:
@@ -53,12 +54,13 @@ class HistoryTable:
         identity: str,
         begins: int,
         release: StreamRelease = CURRENT_RELEASE,
+        kept: NamespaceChoice = EVERYTHING_KEPT,
         options: Mapping[str, str] | None = None,
     ) -> "HistoryTable":
         """A new history of the deployment ``identity``, of everything after the cluster time ``begins``.
 
         ``release`` is that of the deployment. Streams of the history imitate it if a reader names no other.
-        ``options`` are those of `open`.
+        ``kept`` are the namespaces whose events it has. ``options`` are those of `open`.
         """
         store = open_store(path, options)
         try:
@@ -70,6 +72,7 @@ class HistoryTable:
                     IDENTITY: identity,
                     FORMAT_KEY: str(FORMAT),
                     **release_entries(release),
+                    **({} if kept.is_free else {KEPT: KeptPeriods(((begins, kept),)).to_text()}),
                 },
                 transactions=position_transactions(THROUGH, begins) + position_transactions(BEGINS, begins),
             )
@@ -91,6 +94,11 @@ class HistoryTable:
     def release(self) -> StreamRelease:
         """The release of the deployment when the history was created; it holds what all releases show."""
         return self.log.release
+
+    @property
+    def kept(self) -> KeptPeriods:
+        """Which namespaces have their events here, and since when."""
+        return self.log.kept
 
     @property
     def begins(self) -> int:

@@ -1,14 +1,27 @@
-"""Run pieces of work that can be pickled as tasks of Spark; only the pieces pass through the JVM, no rows."""
+"""Pieces of work as tasks of Spark, and compaction by them; only the pieces pass through the JVM, no rows.
+
+A merging task is sent the names and sizes of its files, and reports those that it has written, which the
+driver commits. A task that runs twice leaves a file that no commit names, which vacuum deletes.
+"""
 
 import pickle
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from tailrace.lake.compaction import Group, merge_group
+from tailrace.lake.data_file import AddedFile
+from tailrace.lake.storage.log_store import LogStore, open_store
+from tailrace.pipeline.failure import failure_of
 from tailrace.pipeline.same_version import SameVersion
-from tailrace.spark.connections import is_connect
+from tailrace.spark.connections import Py4JError, is_connect
+
+_CORES_FOR_ONE: Final = 4
+"""Batches must not wait for merges, which take up to a minute: most cores are left for them"""
 
 
 class SparkTasks:
@@ -51,3 +64,34 @@ class _NumberedPieces(SameVersion):
         for batch in batches:
             for number in batch.column(0).to_pylist():
                 yield pa.RecordBatch.from_pydict({"number": [number], "result": [run(self._pieces[number])]})
+
+
+def merging_tasks(cores: int) -> int:
+    """How many tasks of a cluster merge at the same time; 0 if it is too small, and the driver merges."""
+    return cores // _CORES_FOR_ONE
+
+
+class SparkMerge:
+    """Merges files with at most ``tasks`` tasks at a time."""
+
+    def __init__(self, spark: SparkSession, tasks: int) -> None:
+        self._run = SparkTasks(spark, tasks)
+
+    def __call__(self, store: LogStore, groups: Sequence[Group]) -> list[list[AddedFile]]:
+        """Return the merged files of each group; `PipelineError` if a task fails."""
+        try:
+            return self._run([_MergeGroup(store.place, store.delta_options, group) for group in groups])
+        except (PySparkException, Py4JError) as error:
+            raise failure_of(error).error() from None
+
+
+@dataclass(frozen=True, slots=True)
+class _MergeGroup:
+    """What a task runs."""
+
+    place: str
+    options: Mapping[str, str] | None
+    group: Group
+
+    def __call__(self) -> list[AddedFile]:
+        return merge_group(open_store(self.place, self.options), self.group)

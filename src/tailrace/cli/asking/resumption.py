@@ -13,7 +13,8 @@ from tailrace.cli.asking.history import history_in
 from tailrace.cli.asking.oplog import entries_after
 from tailrace.cli.sources.namespaces import namespace_argument
 from tailrace.errors import HistoryError, UsageError
-from tailrace.events.cluster_time import END_OF_TIME, seconds_of
+from tailrace.events.cluster_time import END_OF_TIME, from_timestamp, seconds_of
+from tailrace.events.resume_token import cluster_time_of
 from tailrace.events.token_explanation import TokenExplanation, TokenKind
 from tailrace.sources.deployments.clients import Client, open_client, shard_uri
 from tailrace.sources.deployments.connection_string import ConnectionString
@@ -24,6 +25,11 @@ HISTORY: Final = "the history"
 _AWAIT_MS: Final = 100
 _EXPANDED_SINCE: Final = 17
 """The wire version of MongoDB 6.0, whose streams can show all events."""
+_MOST_COUNTED: Final = 1000
+_COUNT_SECONDS: Final = 2.0
+"""Events up to these limits are counted; for more, the entries of the oplog are."""
+_ONLY_TOKENS: Final = {"$project": {"_id": 1}}
+_SPLIT: Final[dict[str, Any]] = {"$changeStreamSplitLargeEvent": {}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +122,10 @@ def at_deployment(
     found = ask_deployment(uri, now)
     place = f"{uri.shown}, {found.name}"
     with open_client(uri) as client:
-        reason = _refusal(client, uri, token, explained, namespace)
-    if reason is not None:
-        return Resumption(place, reason)
+        try:
+            counted = _count_after(client, uri, token, explained, namespace)
+        except OperationFailure as error:
+            return Resumption(place, str(command_error(error, uri, "changeStream and find")))
     moment = explained.cluster_time
     in_oplog = all(oplog.begins <= moment for oplog in found.oplogs)
     tier = OPLOG if in_oplog or found.history is None else HISTORY
@@ -127,36 +134,43 @@ def at_deployment(
         place,
         None,
         tier,
-        events=None if tier == OPLOG else _events_in(found, token, explained),
-        entries=_entries_after(uri, found, moment) if tier == OPLOG else None,
+        events=counted if tier == OPLOG else _events_in(found, token, explained),
+        entries=_entries_after(uri, found, moment) if tier == OPLOG and counted is None else None,
         stays_seconds=min(stays, default=None) if tier == OPLOG else None,
         outlived_by_history=found.has_history,
     )
 
 
-def _refusal(
+def _count_after(
     client: Client, uri: str, token: dict[str, Any], explained: TokenExplanation, namespace: str | None
-) -> str | None:
-    """Open a stream after the token; return why the server refuses that."""
-    stages: list[dict[str, Any]] = (
-        [] if explained.fragment is None else [{"$changeStreamSplitLargeEvent": {}}]
-    )
+) -> int | None:
+    """Open a stream after the token; return how many events it has now, None if they are too many to count.
+
+    Raises `OperationFailure` if the server refuses the token.
+    """
     with driver_errors(uri, f"changeStream and find on {namespace or 'all databases'}"):
-        wire = client.admin.command("hello").get("maxWireVersion", 0)
-    options: dict[str, Any] = {"show_expanded_events": True} if wire >= _EXPANDED_SINCE else {}
+        hello = client.admin.command("hello")
+    end = hello.get("operationTime")
+    options: dict[str, Any] = (
+        {"show_expanded_events": True} if hello.get("maxWireVersion", 0) >= _EXPANDED_SINCE else {}
+    )
+    # A fragment's place is one in whole events.
+    stages: list[dict[str, Any]] = [_ONLY_TOKENS] if explained.fragment is None else [_SPLIT]
+    deadline = time.monotonic() + _COUNT_SECONDS
+    count = 0
     try:
         target: Any = client
         if namespace is not None:
             database, collection = namespace_argument("--ns", namespace)
             target = client[database] if collection is None else client[database][collection]
-        with target.watch(
-            stages, start_after=token, batch_size=1, max_await_time_ms=_AWAIT_MS, **options
-        ) as stream:
-            stream.try_next()
+        with target.watch(stages, start_after=token, max_await_time_ms=_AWAIT_MS, **options) as stream:
+            while count < _MOST_COUNTED and time.monotonic() < deadline:
+                if stream.try_next() is not None:
+                    count += 1
+                elif end is None or cluster_time_of(stream.resume_token["_data"]) >= from_timestamp(end):
+                    return count
     except InvalidName as error:
         raise UsageError(f"{namespace} is not a namespace: {error}") from None
-    except OperationFailure as error:
-        return str(command_error(error, uri, "changeStream and find"))
     return None
 
 

@@ -37,7 +37,7 @@ def replay(arguments: Namespace) -> int:
     if not shards:
         raise UsageError("no oplog was given; name its files, or every shard's with --shard NAME=PATH")
     oplogs = {name: ArchivedOplog(paths) for name, paths in shards.items()}
-    on_spark = chooses_spark(arguments.engine, oplogs)
+    on_spark = chooses_spark(arguments.engine, oplogs, arguments.master)
     with ExitStack() as stack:
         rest: Remainder | None = Remainder(plan, from_oldest=True)
         dumps.check()
