@@ -10,6 +10,7 @@ nor PyMongo.
 | `consume`, `aconsume`, `ConsumerGroup` | a stream that several workers share |
 | `replay` | the events of archived oplogs |
 | `change_stream`, `register` | change streams as DataFrames on Spark |
+| `mirror` | collections as Delta tables, with Spark |
 | `HistoryTable` | reading the history table |
 | `bson_to_json`, `bson_to_columns` | documents of the history for DuckDB, Polars and Arrow |
 | `as_of` | a collection as it was at a moment, rebuilt from a history |
@@ -46,12 +47,12 @@ if TYPE_CHECKING:
     from tailrace.lake.past.as_of import CollectionAsOf, as_of
     from tailrace.lake.table import HistoryTable
     from tailrace.log.replay import replay
-    from tailrace.spark import change_stream, register
+    from tailrace.spark import change_stream, mirror, register
     from tailrace.testing.older_servers import older_servers_accepted
     from tailrace.testing.replica_set import ReplicaSet
     from tailrace.testing.sharded_cluster import ShardedCluster
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "AsyncChangeStream",
@@ -89,6 +90,7 @@ __all__ = [
     "change_stream",
     "consume",
     "explain_token",
+    "mirror",
     "missing_for_spark",
     "older_servers_accepted",
     "process",
@@ -125,7 +127,7 @@ _NAMES: Final = {
     "tailrace.lake.past.as_of": ("CollectionAsOf", "as_of"),
     "tailrace.lake.table": ("HistoryTable",),
     "tailrace.log.replay": ("replay",),
-    "tailrace.spark": ("change_stream", "register"),
+    "tailrace.spark": ("change_stream", "mirror", "register"),
     "tailrace.testing.older_servers": ("older_servers_accepted",),
     "tailrace.testing.replica_set": ("ReplicaSet",),
     "tailrace.testing.sharded_cluster": ("ShardedCluster",),

@@ -14,6 +14,7 @@ COMMANDS: Final = {
     "check": "tailrace.cli.check",
     "config": "tailrace.cli.config",
     "consume": "tailrace.cli.consume",
+    "mirror": "tailrace.cli.mirroring.command",
     "pipeline": "tailrace.cli.pipeline",
     "replay": "tailrace.cli.replay",
     "serve": "tailrace.cli.serve",
