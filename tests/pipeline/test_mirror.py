@@ -32,7 +32,8 @@ def server() -> Iterator[ReplicaSet]:
 
 @pytest.fixture
 def client(server: ReplicaSet) -> Iterator[Client]:
-    with MongoClient(server.uri) as found:
+    found: Client = MongoClient(server.uri)
+    with found:
         found.drop_database("shop")
         yield found
 

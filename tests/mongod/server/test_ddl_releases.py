@@ -1,6 +1,7 @@
 """DDL as a real 6.0 does it, and where the newest release differs."""
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from bson import DatetimeMS
@@ -152,7 +153,7 @@ def test_replies_that_say_less(database: Database[Document]) -> None:
 
 
 def test_one_kind_of_pre_images(old_server: RunningServer, old: Database[Document]) -> None:
-    both = {"recordPreImages": True, "changeStreamPreAndPostImages": {"enabled": True}}
+    both: dict[str, Any] = {"recordPreImages": True, "changeStreamPreAndPostImages": {"enabled": True}}
     with refused(72, "simultaneously"):
         old.command("create", "c", **both)
     old.command("create", "c", recordPreImages=True)
