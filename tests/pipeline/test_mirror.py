@@ -32,7 +32,7 @@ def server() -> Iterator[ReplicaSet]:
 
 @pytest.fixture
 def client(server: ReplicaSet) -> Iterator[Client]:
-    with MongoClient(server.uri) as found:
+    with MongoClient[dict[str, Any]](server.uri) as found:
         found.drop_database("shop")
         yield found
 
