@@ -42,6 +42,12 @@ def test_the_version_is_that_of_the_package() -> None:
     assert PROJECT["version"] == tailrace.__version__
 
 
+def test_the_version_has_a_dated_heading_in_the_changelog() -> None:
+    headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert headings[0] == "Unreleased"
+    assert re.fullmatch(rf"{re.escape(PROJECT['version'])} - \d{{4}}-\d\d-\d\d", headings[1])
+
+
 def test_the_description_for_the_package_index_has_no_link_that_leads_nowhere() -> None:
     metadata = run_path(str(ROOT / "setup.py"))
     shown = metadata["description"](README, "", "1.2.3")

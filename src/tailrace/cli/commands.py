@@ -13,6 +13,7 @@ from tailrace.cli.settings.parser import CommandParser
 COMMANDS: Final = {
     "check": "tailrace.cli.check",
     "config": "tailrace.cli.config",
+    "consume": "tailrace.cli.consume",
     "mirror": "tailrace.cli.mirroring.command",
     "pipeline": "tailrace.cli.pipeline",
     "replay": "tailrace.cli.replay",

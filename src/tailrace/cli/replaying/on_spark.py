@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from tailrace.cli.output import EventFolder, EventLines
-from tailrace.cli.progress import ShowProgress
 from tailrace.cli.replaying.arguments import STANDARD_INPUT, Definition
+from tailrace.cli.replaying.progress import ShowProgress
 from tailrace.cli.spark_needs import missing_for_spark, require_spark
 from tailrace.errors import CommandError, DamagedInputError, UsageError
 from tailrace.events.stages.plan import Plan
