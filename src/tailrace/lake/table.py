@@ -74,6 +74,7 @@ class HistoryTable:
                     **release_entries(release),
                     **({} if kept.is_free else {KEPT: KeptPeriods(((begins, kept),)).to_text()}),
                 },
+                statistics=("token", "cluster_time", "wall_time"),
                 transactions=position_transactions(THROUGH, begins) + position_transactions(BEGINS, begins),
             )
         except (DeltaError, OSError) as error:

@@ -46,6 +46,8 @@ COMMIT_DETAILS: Final = "tailrace"
 SHARDS: Final = "shards"
 READER_VERSION: Final = 1
 """Tables that need a newer reader of Delta have rows that are not simply those of their files"""
+_STATISTICS: Final = "delta.dataSkippingStatsColumns"
+"""Without it `deltalake` takes the values of other columns for null, and finds no row by them"""
 _CONFIGURATION: Final = {
     "delta.checkpointInterval": "100",
     "delta.enableExpiredLogCleanup": "true",
@@ -88,16 +90,20 @@ def create_table(
     *,
     name: str,
     configuration: Mapping[str, str],
+    statistics: Sequence[str],
     transactions: Iterable[tuple[str, int]],
 ) -> None:
-    """Create an empty table; `DeltaError` or `OSError` if that fails, or there is one."""
+    """Create an empty table; `DeltaError` or `OSError` if that fails, or there is one.
+
+    ``statistics`` are the columns whose statistics the log will have.
+    """
     needed = store.delta_options
     store.prepare()
     DeltaTable.create(
         store.place,
         schema,
         name=name,
-        configuration={**_CONFIGURATION, **configuration},
+        configuration={**_CONFIGURATION, _STATISTICS: ",".join(statistics), **configuration},
         storage_options=None if needed is None else dict(needed),
         commit_properties=CommitProperties(
             app_transactions=[Transaction(application, version) for application, version in transactions]

@@ -16,7 +16,7 @@ from tailrace.lake.files.table_log import FORMAT_KEY, IDENTITY, create_table, in
 from tailrace.lake.log_writer import CHECKPOINT_COMMITS, addition, clear_log, write_commit
 from tailrace.lake.mirror.copy_state import CopyState
 from tailrace.lake.mirror.data_files import MirrorFile, read_file
-from tailrace.lake.mirror.layout import DOCUMENT, FORMAT
+from tailrace.lake.mirror.layout import DOCUMENT, FORMAT, TIME
 from tailrace.lake.mirror.mirror_log import COLUMNS, COPY, NAMESPACE, MirrorLog
 from tailrace.lake.mirror.typed_rows import table_schema
 from tailrace.lake.positions import THROUGH, position_transactions, read_position
@@ -70,6 +70,7 @@ class MirrorTable:
                     COPY: CopyState().to_text(),
                     COLUMNS: Layout().to_json(),
                 },
+                statistics=(TIME,),
                 transactions=position_transactions(THROUGH, through),
             )
         except (DeltaError, OSError) as error:

@@ -54,7 +54,7 @@ async def _aggregate(context: FrontContext) -> Reply:
     if is_change_stream(pipeline):
         if not _has_start(pipeline):
             await context.node.catch_up()
-    elif context.database != own_collections.DATABASE and not _is_about_this_process(pipeline):
+    elif not _is_about_this_process(pipeline) and not _reads_own(context, pipeline):
         raise refused(context)
     return await COMMANDS["aggregate"].run(context)
 
@@ -70,6 +70,10 @@ def _is_about_this_process(pipeline: Any) -> bool:
     """Whether a pipeline shows running commands and open streams, as the page of the server does."""
     first = pipeline[0] if isinstance(pipeline, list) and pipeline else None
     return isinstance(first, Mapping) and "$currentOp" in first and not writes_results(pipeline)
+
+
+def _reads_own(context: FrontContext, pipeline: Any) -> bool:
+    return context.database == own_collections.DATABASE and not writes_results(pipeline)
 
 
 def _has_start(pipeline: Any) -> bool:
