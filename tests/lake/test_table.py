@@ -13,6 +13,7 @@ from tailrace.errors import HistoryError
 from tailrace.events.change_event import ChangeEvent
 from tailrace.lake import schema
 from tailrace.lake.commit import commit
+from tailrace.lake.files.table_log import IDENTITY
 from tailrace.lake.log_writer import CHECKPOINT_COMMITS, tidy_log, write_commit
 from tailrace.lake.positions import THROUGH, position_transactions
 from tailrace.lake.rows import RowBuilder
@@ -82,7 +83,7 @@ def test_a_table_with_only_some_marks_of_a_history_is_refused(tmp_path: Path, mi
         assert len(positions) > 1
     for line in lines:
         if missing == "identity" and "metaData" in line:
-            del line["metaData"]["configuration"][table_log.IDENTITY]
+            del line["metaData"]["configuration"][IDENTITY]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     with pytest.raises(HistoryError, match="is no history of Tailrace"):
         HistoryTable.open(tmp_path)
