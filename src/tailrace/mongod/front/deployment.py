@@ -4,20 +4,25 @@ Everything here asks the deployment through PyMongo and waits for it, so it runs
 event loop's.
 """
 
+from collections.abc import Sequence
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from tailrace.errors import UsageError
 from tailrace.events.entry_mark import EntryMark
+from tailrace.events.stages.lookups import DocumentQuestion, PreImageQuestion
+from tailrace.mongod.server.access.principals import Principal
 from tailrace.mongod.server.emulation.release import WIRE_VERSIONS
 from tailrace.mongod.server.emulation.version import VERSION
 from tailrace.sources.deployments import rights
 from tailrace.sources.deployments.clients import client_of, close_clients
+from tailrace.sources.deployments.current_documents import CurrentDocuments
 from tailrace.sources.deployments.driver_errors import driver_errors, hosts_of
-from tailrace.sources.deployments.lookups import CurrentDocuments, StoredPreImages
 from tailrace.sources.deployments.shard_oplog import ShardOplog
+from tailrace.sources.deployments.stored_pre_images import StoredPreImages
 from tailrace.sources.process_cache import Owner
 
+_PORT: Final = 27017
 _ROUTER: Final = "isdbgrid"
 _SELECTION: Final = "serverSelectionTimeoutMS"
 _SELECTION_MS: Final = 3000
@@ -80,17 +85,46 @@ class FrontedDeployment:
                 return str(found["type"])
         return None
 
+    # -- users --------------------------------------------------------------------------------------------
+
+    def server(self) -> tuple[str, int]:
+        """Host and port of the primary, or of another member that answers."""
+        client = self.oplog.client
+        self.oplog.hello()
+        host, port = client.primary or min(client.nodes)
+        return host, port or _PORT
+
+    def login_mechanisms(self, user: str) -> list[str]:
+        """How a user can log in, who is named as ``database.name``; empty if there is no such user."""
+        with driver_errors(self.uri, rights.NONE):
+            hello = self.oplog.client.admin.command("hello", saslSupportedMechs=user)
+        return list(hello.get("saslSupportedMechs", []))
+
+    def users(self, principals: Sequence[Principal]) -> dict[Principal, dict[str, Any]]:
+        """What the deployment lists for some of its users."""
+        named = [principal.to_document("user") for principal in principals]
+        with driver_errors(self.uri, rights.USERS):
+            listed = self.oplog.client.admin.command(
+                "usersInfo", named, showPrivileges=True, showAuthenticationRestrictions=True
+            )["users"]
+        return {Principal(user["user"], user["db"]): user for user in listed}
+
+    # -- look-ups -----------------------------------------------------------------------------------------
+
     def entry(self, through: int, ts: int, term: int) -> bytes | None:
         """The entry of a cluster time and term; ``through`` is a majority committed time not before it."""
         return self.oplog.entry(through, ts, term)
 
-    def pre_image(self, through: int, uuid: bytes, ts: int, index: int) -> bytes | None:
-        """The document before an operation of the entry at ``ts``."""
-        return StoredPreImages(self.oplog.client, self.uri, through, through).find(uuid, ts, index)
+    def pre_images(self, through: int, wanted: Sequence[PreImageQuestion]) -> dict[PreImageQuestion, bytes]:
+        """The documents before some operations, those that are stored."""
+        return StoredPreImages(self.oplog.client, self.uri, through, through).find_all(wanted)
 
-    def document(self, through: int, ns: str, key: bytes, uuid: bytes | None) -> bytes | None:
-        """The document with a key, as it is at a majority committed time or later."""
-        return CurrentDocuments(self.oplog.client, self.uri, through).find(ns, key, uuid)
+    def documents(self, through: int, wanted: Sequence[DocumentQuestion]) -> dict[DocumentQuestion, bytes]:
+        """The documents with some keys in one collection, as they are at a cluster time or later."""
+        ns, _, uuid = wanted[0]
+        documents = CurrentDocuments(self.oplog.client, self.uri, through)
+        found = documents.find_all(ns, [key for _, key, _ in wanted], uuid)
+        return {(ns, key, uuid): document for key, document in found.items()}
 
 
 def _impatient(uri: str) -> str:

@@ -12,6 +12,7 @@ from tailrace.errors import CommandError
 from tailrace.events.cluster_time import to_timestamp
 from tailrace.mongod.front.commands import FRONT_COMMANDS, FrontContext
 from tailrace.mongod.front.source_store import SourceStore
+from tailrace.mongod.front.source_users import REFRESH_SECONDS, SourceUsers
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.net.replies import ReplyTail
 from tailrace.mongod.server.options import ServerOptions
@@ -39,6 +40,8 @@ class FrontMember(Member):
         self._entries = entries
         self._keeper = keeper
         self.times = FrontTimes(entries)
+        self.source_users = SourceUsers(self.source, self.access, log)
+        self.background.add("SourceUsers", lambda: REFRESH_SECONDS, self.source_users.refresh)
         if self.source.release.compatibility != self.release.stream.compatibility:
             self.release = replace(self.release, stream=self.source.release)
 

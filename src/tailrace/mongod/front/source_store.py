@@ -4,7 +4,7 @@ The tail delivers new entries; everything else is asked of the source.
 """
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -12,9 +12,10 @@ from typing import Final
 from tailrace.events.oplog_entry import parse_entry
 from tailrace.events.oplog_start import is_first_entry
 from tailrace.events.promise import Promise, promise
-from tailrace.events.stages.lookups import Lookups
+from tailrace.events.stages.lookups import DocumentQuestion, Lookups
 from tailrace.log.head import SLICE_BYTES
 from tailrace.log.ports import CommitListener
+from tailrace.mongod.front.batched_questions import BatchedQuestions
 from tailrace.mongod.front.deployment import FrontedDeployment
 from tailrace.mongod.front.questions import Questions
 from tailrace.mongod.server.net.turns import paced
@@ -46,7 +47,11 @@ class SourceStore:
         self.on_settled: list[Callable[[], None]] = []
         self.last_committed = source.newest.time
         self.truncated_through = 0
-        self.lookups = Lookups(self._entry, self._pre_image, self._document)
+        pre_images = BatchedQuestions(questions, self._newest, source.pre_images)
+        documents = BatchedQuestions(questions, self._newest, source.documents, collection_of)
+        self.lookups = Lookups(
+            self._entry, pre_images.find, documents.find, pre_images.expecting, documents.expecting
+        )
         self.remembered: Callable[[int], bytes | None] = lambda _: None
         """Returns the entry of a cluster time if it is in memory."""
         self.is_away = False
@@ -128,11 +133,13 @@ class SourceStore:
             return raw if parse_entry(raw).term == term else None
         return self.questions.ask(self.source.entry, self.last_committed, ts, term)
 
-    def _pre_image(self, uuid: bytes, ts: int, index: int) -> bytes | None:
-        return self.questions.ask(self.source.pre_image, self.last_committed, uuid, ts, index)
+    def _newest(self) -> int:
+        return self.last_committed
 
-    def _document(self, ns: str, key: bytes, uuid: bytes | None) -> bytes | None:
-        return self.questions.ask(self.source.document, self.last_committed, ns, key, uuid)
+
+def collection_of(question: DocumentQuestion) -> Hashable:
+    """What documents have in common that are asked for together: namespace and UUID."""
+    return question[0], question[2]
 
 
 class SourceState:
