@@ -18,7 +18,6 @@ from tailrace.mongod.server.commands import COMMANDS
 from tailrace.sources.deployments.deployment import DeploymentSource
 from tailrace.testing.history_builder import HistoryBuilder
 from tailrace.testing.replica_set import ReplicaSet
-from tailrace.testing.sharded_cluster import ShardedCluster
 from tests.cli.console import Here
 from tests.oracle.replay.real_streams import RealStreams
 from tests.oracle.replay.stream_case import StreamCase
@@ -270,13 +269,6 @@ def test_users_of_its_own_see_what_their_roles_allow(source: ReplicaSet) -> None
 
 
 # -- the command line ---------------------------------------------------------------------------------------
-
-
-def test_a_router_is_refused(here: Here) -> None:
-    with ShardedCluster(shards=1) as cluster:
-        outcome = here("serve", "--port", "0", "--source", cluster.uri)
-    assert outcome.code == 2
-    assert "is a router; serve --source is for replica sets so far" in outcome.sentence
 
 
 @pytest.mark.parametrize("option", [["--members", "3"], ["--shards", "2"], ["--standalone"]])

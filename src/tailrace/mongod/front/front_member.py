@@ -1,4 +1,4 @@
-"""The node that clients connect to: a replica set of one member, whose streams are those of the source.
+"""The node that clients connect to: a replica set of one member, or a router, with the source's streams.
 
 It has a store of its own, for its users and roles.
 """
@@ -11,7 +11,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.cluster_time import to_timestamp
 from tailrace.mongod.front.commands import FRONT_COMMANDS, FrontContext
-from tailrace.mongod.front.source_store import SourceStore
+from tailrace.mongod.front.followed import Followed
 from tailrace.mongod.front.source_users import REFRESH_SECONDS, SourceUsers
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.net.replies import ReplyTail
@@ -27,19 +27,19 @@ class FrontMember(Member):
         self,
         options: ServerOptions,
         shared: SharedBySet,
-        entries: SourceStore,
+        followed: Followed,
         keeper: Member,
         *,
         wall: WallClock,
         log: Logbook,
         stop: Callable[[], object],
     ) -> None:
-        """``entries`` is the oplog of the source; ``keeper`` changes the users and roles of this server."""
+        """``followed`` has the source's events; ``keeper`` changes the users and roles of this server."""
         super().__init__(options, shared, wall=wall, log=log, commands=FRONT_COMMANDS, stop=stop)
-        self.source = entries.source
-        self._entries = entries
+        self.source = followed.source
+        self._followed = followed
         self._keeper = keeper
-        self.times = FrontTimes(entries)
+        self.times = FrontTimes(followed)
         self.source_users = SourceUsers(self.source, self.access, log)
         self.background.add("SourceUsers", lambda: REFRESH_SECONDS, self.source_users.refresh)
         if self.source.release.compatibility != self.release.stream.compatibility:
@@ -51,11 +51,11 @@ class FrontMember(Member):
 
     async def catch_up(self) -> None:
         """Wait until everything was delivered that has happened at the source until now."""
-        await self._entries.reach(self._entries.questions.ask(self.source.last_applied))
+        await self._followed.reach(self._followed.questions.ask(self.source.last_applied))
 
     def collection_type(self, ns: str) -> str | None:
         try:
-            return self._entries.questions.ask(self.source.collection_type, ns)
+            return self._followed.questions.ask(self.source.collection_type, ns)
         except CommandError as error:
             # The right to list collections is not needed for streams, except to refuse views.
             if error.code != ErrorCode.Unauthorized:
@@ -68,31 +68,42 @@ class FrontMember(Member):
             "address": self.source.address,
             "version": release.version,
             "featureCompatibilityVersion": release.series,
-            "away": self._entries.is_away,
-            "through": to_timestamp(self._entries.last_committed),
+            "away": self._followed.is_away,
+            "through": to_timestamp(self._followed.through),
         }
 
     def last_write_time(self) -> int:
         """The cluster time of the newest entry that was delivered."""
-        return self._entries.last_committed
+        return self._followed.through
 
     def last_write_date(self) -> int:
-        return (self._entries.last_committed >> 32) * 1000
+        return (self._followed.through >> 32) * 1000
+
+
+class FrontRouter(FrontMember):
+    """The node in front of a cluster: clients take it for the only router."""
+
+    is_router = True
+
+    @property
+    def is_replicated(self) -> bool:
+        """Always: the shards have oplogs."""
+        return True
 
 
 class FrontTimes:
     """The cluster time of the source, as far as its entries were delivered; see `NodeTimes`."""
 
-    def __init__(self, entries: SourceStore) -> None:
-        self._entries = entries
+    def __init__(self, followed: Followed) -> None:
+        self._followed = followed
         self._tail = ReplyTail()
 
     def hear(self, time: int) -> None:
         """Do nothing: the clock is the source's."""
 
     async def wait_for(self, wanted: int) -> None:
-        await self._entries.reach(wanted)
+        await self._followed.reach(wanted)
 
     def reply_tail(self) -> bytes:
-        time = self._entries.last_committed
+        time = self._followed.through
         return self._tail.encoded(time, time)
