@@ -9,7 +9,9 @@ import os
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from bson import Int64
@@ -22,7 +24,8 @@ from tests.oracle.real_server import RealMongod, missing_mongod, real_replica_se
 
 STREAMS = (1, 50, 1000)
 INSERTS = 50
-LATENCIES = 400
+LATENCIES = 300
+ROUNDS = 5
 PAUSE = 0.1
 SETTLING = 5.0
 """Seconds until all streams have the last event; idle streams have a cost, too."""
@@ -55,13 +58,14 @@ def _measure(source: RealMongod, client: MongoClient[Document], sides: Mapping[s
     of_one = costs["direct", STREAMS[0]]
     print_goal("1,000 through Tailrace / 1 direct", costs["through Tailrace", 1000] / of_one, "1.50")
     print_goal("1,000 direct / 1 direct", costs["direct", 1000] / of_one, "-")
-    tails = {}
-    for label, side in sides.items():
-        delays = _delays(client, side)
-        print_times(f"write to event, {label}", delays)
-        tails[label] = percentile(delays, 99)
-    # A direct stream often has its event before the insert is acknowledged.
-    print_goal("p99, through Tailrace / direct", tails["through Tailrace"] / tails["direct"], "3.00")
+    tails: dict[str, list[float]] = {label: [] for label in sides}
+    for _ in range(ROUNDS):
+        for label, delays in _delays(client, sides).items():
+            print_times(f"write to event, {label}", delays)
+            tails[label].append(percentile(delays, 99))
+    # The middle one of several rounds: a moment at which the machine does something else is in few of them.
+    through, direct = (median(tails[label]) for label in ("through Tailrace", "direct"))
+    print_goal("p99, through Tailrace / direct", through / direct, "3.00")
 
 
 def _cost(source: RealMongod, client: MongoClient[Document], side: Listening | None, streams: int) -> float:
@@ -86,16 +90,25 @@ def _inserting(source: RealMongod, client: MongoClient[Document]) -> float:
     return _processor_seconds(source) - began
 
 
-def _delays(client: MongoClient[Document], side: Listening) -> list[float]:
+def _delays(client: MongoClient[Document], sides: Mapping[str, Listening]) -> dict[str, list[float]]:
+    """Return the seconds from an acknowledged insert to its event, of a stream on each side.
+
+    A stream often has the event before the insert is acknowledged: that counts as 0.
+    """
     acknowledged = {}
-    with watching(side, 1, 0) as watchers:
+    with ExitStack() as stack:
+        watchers = {label: stack.enter_context(watching(side, 1, 0)) for label, side in sides.items()}
         for number in range(LATENCIES):
             client.bench.events.insert_one({"number": Int64(number)})
             acknowledged[number] = time.monotonic()
             time.sleep(0.01)
         time.sleep(1.0)
-        watchers.stop()
-    return [max(watchers.arrivals[number][0] - at, 0.0) for number, at in acknowledged.items()]
+        for each in watchers.values():
+            each.stop()
+    return {
+        label: [max(each.arrivals[number][0] - at, 0.0) for number, at in acknowledged.items()]
+        for label, each in watchers.items()
+    }
 
 
 def _processor_seconds(source: RealMongod) -> float:

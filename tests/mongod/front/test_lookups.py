@@ -18,7 +18,7 @@ Document = dict[str, Any]
 UPDATES = 300
 FEW = 12
 """Look-ups of so many updates; what opens and reads a stream is included."""
-IMAGES = {"changeStreamPreAndPostImages": {"enabled": True}}
+IMAGES: Document = {"changeStreamPreAndPostImages": {"enabled": True}}
 
 
 @pytest.fixture(scope="module")
