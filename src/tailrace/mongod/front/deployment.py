@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from tailrace.errors import UsageError
 from tailrace.events.cluster_time import from_timestamp
+from tailrace.events.stream_release import StreamRelease
 from tailrace.mongod.front.source_shard import SourceShard
 from tailrace.mongod.server.access.principals import Principal
 from tailrace.mongod.server.emulation.release import WIRE_VERSIONS
@@ -50,8 +51,12 @@ class FrontedDeployment:
         self.list = ShardList()
         if self.is_router:
             self.refresh_list()
-        self.release = self.oplog_of(self.shard_names()[0]).release()
+        self.release = self.read_release()
         """What its change streams show."""
+
+    def read_release(self) -> StreamRelease:
+        """The release that it has now: that of the first shard, which the others have, or will have soon."""
+        return self.oplog_of(self.shard_names()[0]).release()
 
     # -- shards -------------------------------------------------------------------------------------------
 

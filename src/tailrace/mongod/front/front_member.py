@@ -3,21 +3,27 @@
 It has a store of its own, for its users and roles.
 """
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from tailrace.error_codes import ErrorCode
-from tailrace.errors import CommandError
+from tailrace.errors import CommandError, TailraceError
 from tailrace.events.cluster_time import to_timestamp
 from tailrace.mongod.front.commands import FRONT_COMMANDS, FrontContext
 from tailrace.mongod.front.followed import Followed
 from tailrace.mongod.front.source_users import REFRESH_SECONDS, SourceUsers
+from tailrace.mongod.front.tail import COMPONENT
 from tailrace.mongod.server.admin.logbook import Logbook
+from tailrace.mongod.server.emulation.release import Release
 from tailrace.mongod.server.net.replies import ReplyTail
 from tailrace.mongod.server.options import ServerOptions
 from tailrace.mongod.server.replica_set.member import Member, SharedBySet
 from tailrace.mongod.store.clock import WallClock
+
+_RELEASE_SECONDS: Final = 10.0
+"""How often the source is asked for its release."""
 
 
 class FrontMember(Member):
@@ -42,8 +48,34 @@ class FrontMember(Member):
         self.times = FrontTimes(followed)
         self.source_users = SourceUsers(self.source, self.access, log)
         self.background.add("SourceUsers", lambda: REFRESH_SECONDS, self.source_users.refresh)
+        self.background.add("SourceRelease", lambda: _RELEASE_SECONDS, self._look_at_release)
+        self._present()
+
+    def _present(self) -> None:
+        """Present the release that the source has now."""
+        self.release = Release.parse(self.source.presented_version)
         if self.source.release.compatibility != self.release.stream.compatibility:
             self.release = replace(self.release, stream=self.source.release)
+
+    async def _look_at_release(self) -> None:
+        """Notice an upgrade of the source; streams that are opened later are those of its new release."""
+        try:
+            found = await asyncio.to_thread(self.source.read_release)
+        except TailraceError:
+            return  # it is away, which the tail reports
+        before = self.source.release
+        if found != before:
+            self.source.release = found
+            self._present()
+            self.replication.announce()
+            self.log.info(
+                COMPONENT,
+                "The source has another release",
+                "tail",
+                version=found.version,
+                featureCompatibilityVersion=found.series,
+                before=before.version,
+            )
 
     @property
     def keeper(self) -> Member:
