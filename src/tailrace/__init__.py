@@ -10,6 +10,8 @@ nor PyMongo.
 | `replay` | the events of archived oplogs |
 | `change_stream`, `register` | change streams as DataFrames on Spark |
 | `HistoryTable` | reading the history table |
+| `bson_to_json`, `bson_to_columns` | documents of the history for DuckDB, Polars and Arrow |
+| `as_of` | a collection as it was at a moment, rebuilt from a history |
 | `explain_token` | what a resume token contains |
 | `ReplicaSet`, `ShardedCluster` | a MongoDB deployment inside a test |
 """
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     from tailrace.error_codes import ErrorCode
     from tailrace.errors import CommandError, DamagedInputError, HistoryError, TailraceError, UsageError
     from tailrace.events.token_explanation import TokenExplanation, explain_token
+    from tailrace.lake.columns.decoded import bson_to_columns, bson_to_json
+    from tailrace.lake.past.as_of import CollectionAsOf, as_of
     from tailrace.lake.table import HistoryTable
     from tailrace.log.replay import replay
     from tailrace.spark import change_stream, register
@@ -48,6 +52,7 @@ __all__ = [
     "AsyncCollectionTokenStore",
     "AsyncTokenStore",
     "ChangeStream",
+    "CollectionAsOf",
     "CollectionTokenStore",
     "CommandError",
     "DamagedInputError",
@@ -64,7 +69,10 @@ __all__ = [
     "TokenStore",
     "UsageError",
     "__version__",
+    "as_of",
     "awatch",
+    "bson_to_columns",
+    "bson_to_json",
     "change_stream",
     "explain_token",
     "missing_for_spark",
@@ -94,6 +102,8 @@ _NAMES: Final = {
     "tailrace.error_codes": ("ErrorCode",),
     "tailrace.errors": ("CommandError", "DamagedInputError", "HistoryError", "TailraceError", "UsageError"),
     "tailrace.events.token_explanation": ("TokenExplanation", "explain_token"),
+    "tailrace.lake.columns.decoded": ("bson_to_columns", "bson_to_json"),
+    "tailrace.lake.past.as_of": ("CollectionAsOf", "as_of"),
     "tailrace.lake.table": ("HistoryTable",),
     "tailrace.log.replay": ("replay",),
     "tailrace.spark": ("change_stream", "register"),

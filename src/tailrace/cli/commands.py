@@ -19,6 +19,7 @@ COMMANDS: Final = {
     "spec-test": "tailrace.cli.spec_test",
     "status": "tailrace.cli.status",
     "token": "tailrace.cli.token",
+    "verify": "tailrace.cli.verify",
     "watch": "tailrace.cli.watch",
 }
 
