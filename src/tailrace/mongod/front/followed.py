@@ -74,7 +74,7 @@ class FollowedSet(Followed):
             await self._tail.stop()
 
     def oplogs(self) -> Oplogs:
-        return SourceOplog(self._store)
+        return SourceOplog(self._store, self.source.last_applied)
 
     @property
     def through(self) -> int:

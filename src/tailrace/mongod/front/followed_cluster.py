@@ -74,7 +74,7 @@ class FollowedCluster(Followed):
         await asyncio.gather(*(shard.tail.stop() for shard in self._shards.values()))
 
     def oplogs(self) -> Oplogs:
-        return SourceShardOplogs(self.source.identity, self._merged)
+        return SourceShardOplogs(self.source.identity, self._merged, self.source.last_applied)
 
     @property
     def through(self) -> int:
