@@ -67,6 +67,18 @@ def test_polars(folder: Path, events: list[ChangeEvent]) -> None:
     assert inserted["wall_time"] == event["wallTime"]
 
 
+def test_deltalake_finds_rows_by_every_column(folder: Path, events: list[ChangeEvent]) -> None:
+    table = DeltaTable(str(folder))
+    whole = table.to_pyarrow_table()
+    for name in SCHEMA.names:
+        column = whole.column(name).drop_null()
+        if not len(column):
+            continue
+        value = column[0].as_py()
+        found = table.to_pyarrow_table(filters=[(name, "=", value)])
+        assert found.num_rows == column.to_pylist().count(value), name
+
+
 def test_duckdb(folder: Path, events: list[ChangeEvent]) -> None:
     files = DeltaTable(str(folder)).file_uris()
     with duckdb.connect() as connection:

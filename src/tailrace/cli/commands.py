@@ -13,6 +13,8 @@ from tailrace.cli.settings.parser import CommandParser
 COMMANDS: Final = {
     "check": "tailrace.cli.check",
     "config": "tailrace.cli.config",
+    "consume": "tailrace.cli.consume",
+    "mirror": "tailrace.cli.mirroring.command",
     "pipeline": "tailrace.cli.pipeline",
     "replay": "tailrace.cli.replay",
     "serve": "tailrace.cli.serve",

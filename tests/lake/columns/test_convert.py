@@ -13,12 +13,13 @@ from tailrace.bson.documents import decode, encode
 from tailrace.errors import BsonError
 from tailrace.lake.columns.column_types import Layout
 from tailrace.lake.columns.convert import convert, infer
-from tailrace.lake.columns.decoded import bson_to_columns, bson_to_json
+from tailrace.lake.columns.decoded import bson_to_columns, bson_to_json, bson_to_variant
 from tailrace.lake.columns.evolve import CONFLICTS, Policy, evolve
 from tailrace.lake.columns.fit import fit
 from tailrace.lake.columns.given import parse_schema
 from tailrace.lake.columns.json_text import json_text
 from tailrace.lake.columns.shape import FieldsShape
+from tailrace.lake.columns.variant import variant_of
 from tests.bson.bson_strategies import documents as any_documents
 from tests.bson.bson_strategies import values
 from tests.lake.columns.reading_back import document_of, expected
@@ -124,6 +125,12 @@ def test_documents_that_are_read_together_have_the_columns_of_those_read_one_by_
     assert together.columns.to_pylist()[:3] == [batch.to_pylist()[0] for batch in single]
     texts = bson_to_json(documents).to_pylist()
     assert texts == [json_text(document) for document in documents]
+    variants = bson_to_variant([None, *documents]).to_pylist()
+    assert variants[0] is None
+    for document, variant in zip(documents, variants[1:], strict=True):
+        assert (variant["value"], variant["metadata"]) == variant_of(
+            document, rawbson.DOCUMENT, 0, len(document)
+        )
     assert bson_to_columns([None, *documents]).to_pylist()[1:] == [
         *convert(documents, Layout()).columns.to_pylist()
     ]
@@ -165,7 +172,7 @@ def test_a_map_of_many_keys_does_not_become_many_columns() -> None:
 
 def test_deep_documents_are_json() -> None:
     document: dict[str, Any] = {"end": 1}
-    for _ in range(rounds):
+    for _ in range(60):
         document = {"a": document}
     converted = convert([encode(document)], Layout())
     assert "`a__json`: string" in converted.layout.ddl()

@@ -33,7 +33,7 @@ def reasons(
 
 
 def test_documents_that_fit_are_rows() -> None:
-    documents = [
+    documents: list[dict[str, Any]] = [
         {"_id": "a", "n": 2.0, "price": Decimal128("1.50"), "tags": ["x", None], "at": {"x": 1, "y": 2}},
         {"_id": ObjectId("0123456789abcdef01234567"), "n": None, "price": Int64(7), "more": Regex("x")},
         {"_id": Binary(bytes(16), 4)},
@@ -71,7 +71,10 @@ def test_a_dead_letter_names_the_field_and_the_reason() -> None:
 
 
 def test_other_fields_are_refused_on_request() -> None:
-    documents = [{"_id": "x", "more": 1, "at": {"x": 1, "z": 2}}, {"_id": "x", "at": {"x": 1, "z": 2}}]
+    documents: list[dict[str, Any]] = [
+        {"_id": "x", "more": 1, "at": {"x": 1, "z": 2}},
+        {"_id": "x", "at": {"x": 1, "z": 2}},
+    ]
     assert reasons(documents) == {}
     found = reasons(documents, refuse_other_fields=True)
     assert {row: path for row, (path, _) in found.items()} == {0: "at.z", 1: "at.z"}

@@ -48,3 +48,9 @@ def test_the_examples_of_the_history_print_what_documents_have(
     monkeypatch.chdir(history)
     exec(code, {})
     assert capsys.readouterr().out == shown
+
+
+def test_the_example_of_tables_prints_what_the_page_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (ROOT / "docs" / "tables.md").read_text()
+    exec(blocks(page, "python")[0], {})
+    assert capsys.readouterr().out == blocks(page)[0]

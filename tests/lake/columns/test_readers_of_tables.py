@@ -112,6 +112,8 @@ def test_delta_does_not_change_the_type_of_a_column(tmp_path: Path) -> None:
     write_deltalake(tmp_path, pa.table({"n": [1]}))
     with pytest.raises(Exception, match=r"(?i)cast|schema|type|merge"):
         write_deltalake(tmp_path, pa.table({"n": ["text"]}), mode="append", schema_mode="merge")
+    write_deltalake(tmp_path, pa.table({"n": [2.5]}), mode="append", schema_mode="merge")
+    assert sorted(DeltaTable(tmp_path).to_pyarrow_table()["n"].to_pylist()) == [1, 2]
 
 
 def test_variant_columns_are_readable_as_their_two_parts(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from bson import Timestamp
 from pymongo import MongoClient
-from pymongo.errors import OperationFailure
+from pymongo.errors import DuplicateKeyError, OperationFailure
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import UsageError
@@ -113,6 +113,37 @@ def test_other_pipelines_are_refused(front: Fronted) -> None:
         assert failure.value.code == ErrorCode.CommandNotSupported
     with pytest.raises(OperationFailure):
         client.admin.aggregate([{"$currentOp": {}}, {"$out": "operations"}])
+
+
+def test_its_own_collections_are_read_and_written(source: ReplicaSet, front: Fronted) -> None:
+    client = front.client()
+    own = client.tailrace.places
+    own.insert_many([{"_id": number} for number in range(300)])
+    assert own.update_one({"_id": 1}, {"$set": {"x": 1}}).modified_count == 1
+    assert own.find_one_and_update({"_id": 1, "x": 1}, {"$set": {"x": 2}}) == {"_id": 1, "x": 1}
+    with pytest.raises(DuplicateKeyError):
+        own.insert_one({"_id": 1})
+    assert len(own.find().to_list()) == own.count_documents({}) == 300  # in several batches
+    assert own.delete_many({"_id": {"$lt": 100}}).deleted_count == 100
+    with pytest.raises(OperationFailure, match="is not served here"):
+        own.aggregate([{"$out": "copies"}])
+    assert source.client().tailrace.list_collection_names() == []
+
+
+def test_its_own_collections_need_rights(source: ReplicaSet) -> None:
+    with Fronted(source.uri, auth=True, first_user=("admin", "a")) as front:
+        admin = front.client(username="admin", password="a")
+        for name, role in (("reader", "read"), ("worker", "readWrite")):
+            admin.admin.command("createUser", name, pwd="b", roles=[{"role": role, "db": "tailrace"}])
+        worker = front.client(username="worker", password="b").tailrace.groups
+        worker.insert_one({"_id": "billing"})
+        reader = front.client(username="reader", password="b").tailrace.groups
+        assert reader.find_one() == {"_id": "billing"}
+        with pytest.raises(OperationFailure) as failure:
+            reader.insert_one({"_id": "audit"})
+        assert failure.value.code == ErrorCode.Unauthorized
+        with pytest.raises(OperationFailure, match="is not served here"):
+            worker.database.client.shop.orders.insert_one({})
 
 
 def test_open_streams_are_shown(front: Fronted) -> None:

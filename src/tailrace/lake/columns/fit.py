@@ -50,7 +50,7 @@ _WORDS: Final = {
 
 
 @dataclass(frozen=True, slots=True)
-class DeadLetter:
+class RefusedDocument:
     """A document that is not in the table, and why."""
 
     row: int
@@ -62,7 +62,7 @@ class DeadLetter:
     mark: Mark
 
 
-def dead_letter_rows(letters: Sequence[DeadLetter]) -> pa.RecordBatch:
+def dead_letter_rows(letters: Sequence[RefusedDocument]) -> pa.RecordBatch:
     """The rows of some dead letters."""
     times, increments = time_columns(np.array([letter.mark[0] for letter in letters], np.uint64))
     arrays = [
@@ -83,7 +83,7 @@ class Fitted:
     columns: pa.RecordBatch
     rows: Rows
     """Which document each row is"""
-    dead_letters: list[DeadLetter]
+    dead_letters: list[RefusedDocument]
 
 
 def fit(
@@ -114,7 +114,7 @@ def fit(
         fits[misfit.rows] = False
         for row, value in zip(misfit.rows.tolist(), misfit.values, strict=True):
             reasons.setdefault(int(sound[row]), (misfit.path, _reason(misfit, value)))
-    letters = [DeadLetter(row, raws[row], *reasons[row], marks[row]) for row in sorted(reasons)]
+    letters = [RefusedDocument(row, raws[row], *reasons[row], marks[row]) for row in sorted(reasons)]
     return Fitted(batch.filter(pa.array(fits)), sound[fits], letters)
 
 
