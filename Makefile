@@ -63,8 +63,8 @@ browser: ## Chromium for the tests of the page, from the packages of the system
 java: $(READY) ## Java for Spark, installed if there is none
 	@$(BIN)/python -m tailrace.pipeline.java
 
-run: $(READY) java ## a tour of the system: a replica set, its pipeline, a stream; with SHARDS=3 a cluster
-	$(BIN)/python -m $(if $(SHARDS),examples.sharded_demo $(SHARDS),examples.demo)
+run: $(READY) java ## a tour of the system: a replica set, its pipeline, a stream; with SHARDS=3 a cluster, with SOURCE=URI your own MongoDB
+	$(BIN)/python -m $(if $(SOURCE),examples.front_demo '$(SOURCE)',$(if $(SHARDS),examples.sharded_demo $(SHARDS),examples.demo))
 
 serve: $(READY) ## a replica set that runs until it is interrupted
 	$(BIN)/tailrace serve

@@ -5,8 +5,14 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Protocol
 
-from bench.server_process import ServerProcess
+
+class Listening(Protocol):
+    """A server on this machine."""
+
+    @property
+    def port(self) -> int: ...
 
 
 class Watching:
@@ -36,7 +42,7 @@ class Watching:
 
 
 @contextmanager
-def watching(server: ServerProcess, streams: int, wait_ms: int) -> Iterator[Watching]:
+def watching(server: Listening, streams: int, wait_ms: int) -> Iterator[Watching]:
     """Open streams on `bench.events` whose getMores wait ``wait_ms``; 0 is the server's default."""
     command = [sys.executable, "-m", "bench.watchers", str(server.port), str(streams), str(wait_ms)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

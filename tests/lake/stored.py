@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from tailrace.events.change_event import ChangeEvent
-from tailrace.events.stages.add_pre_image import find_pre_image
+from tailrace.events.stages.add_pre_image import PreImages
 from tailrace.events.stages.parts import DeploymentPart
 from tailrace.lake.deferred_entries import events_or_deferred
 from tailrace.lake.event_reader import EventReader
@@ -23,7 +23,11 @@ def canonical_events(history: History, shard: str = "") -> list[ChangeEvent]:
     events = []
     for raw in history.entries:
         for event in events_or_deferred(part, part.read(raw), shard):
-            event.pre_image = find_pre_image(event, lookups) if event.document_key is not None else None
+            event.pre_image = (
+                PreImages([event], {event.shard: lookups}).of(event)
+                if event.document_key is not None
+                else None
+            )
             events.append(event)
     return events
 

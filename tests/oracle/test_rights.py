@@ -50,6 +50,9 @@ class Guarded:
         secret = quote_plus(self._passwords[user] if password is None else password)
         return self._set.uri.replace("://", f"://{user}:{secret}@")
 
+    def password(self, user: str) -> str:
+        return str(self._passwords[user])
+
     def source_file(self, folder: Path, user: str, password: str | None = None) -> tuple[str, Path]:
         """The options of a command that connects as a user."""
         path = folder / f"{user}.uri"
@@ -248,6 +251,16 @@ def test_the_same_rights_serve_the_streams_of_the_deployment(
     outcome = here("serve", "--port", "0", *guarded.source_file(tmp_path, "pipeline"))
     assert outcome.code == 2
     assert ": find on local.oplog.rs; docs/rights.md" in outcome.sentence
+
+
+def test_users_of_the_source_log_in_with_the_documented_rights(guarded: Guarded) -> None:
+    watcher = {"username": "watcher", "password": guarded.password("watcher")}
+    with Fronted(guarded.uri("pipeline"), auth=True) as front:
+        with front.client(**watcher) as client:
+            client.shop.orders.watch().close()
+        guarded.remove("tailraceUsers", "viewUser", "collection")
+        with front.client(**watcher) as client, pytest.raises(OperationFailure, match="viewUser on the"):
+            client.shop.orders.watch()
 
 
 @pytest.mark.slow

@@ -311,7 +311,7 @@ def _most_readers() -> int:
 def check_belongs(table: HistoryTable, oplogs: Oplogs) -> None:
     """Raise `HistoryError` unless a history is this deployment's and overlaps its oplogs."""
     table.check_identity(oplogs.identity)
-    if table.through > oplogs.now:
+    if not oplogs.have_reached(table.through):
         raise HistoryError(
             f"the history in {table.place} is ahead of the data: it goes up to {in_words(table.through)}, "
             f"the oplog up to {in_words(oplogs.now)}; use the data directory it was built from, or "

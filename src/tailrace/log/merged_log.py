@@ -13,7 +13,7 @@ event loop's thread only.
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from operator import attrgetter
 from typing import Final, cast
@@ -120,7 +120,7 @@ class MergedLog(EventLog):
         name = head.shard
         found = head.lookups[name]
         self._heads[name] = head
-        self.lookups[name] = Lookups(found.entry, found.pre_image, self._document)
+        self.lookups[name] = replace(found, document=self._document)
         self._stays.append(stay)
 
     def remove(self, name: str) -> None:

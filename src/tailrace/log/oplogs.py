@@ -38,6 +38,10 @@ class Oplogs(ABC):
     def have_entries_from(self, start: int) -> bool:
         """Return whether they have everything from a cluster time on."""
 
+    def have_reached(self, time: int) -> bool:
+        """Return whether a history of them can go up to a cluster time."""
+        return time <= self.now
+
     @property
     def last_committed(self) -> int:
         """The cluster time of the newest entry in any of them."""

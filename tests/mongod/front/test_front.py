@@ -1,8 +1,10 @@
 """A server in front of a replica set serves its streams, waits while it is away, and refuses the rest."""
 
 import shutil
+import socket
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,6 @@ from tailrace.mongod.server.commands import COMMANDS
 from tailrace.sources.deployments.deployment import DeploymentSource
 from tailrace.testing.history_builder import HistoryBuilder
 from tailrace.testing.replica_set import ReplicaSet
-from tailrace.testing.sharded_cluster import ShardedCluster
 from tests.cli.console import Here
 from tests.oracle.replay.real_streams import RealStreams
 from tests.oracle.replay.stream_case import StreamCase
@@ -64,6 +65,26 @@ def test_it_presents_the_release_and_the_set_of_the_source(front: Fronted) -> No
     assert hello["isWritablePrimary"]
     shown = client.admin.command("serverStatus")["source"]
     assert (shown["version"], shown["featureCompatibilityVersion"], shown["away"]) == ("8.0.4", "8.0", False)
+
+
+def test_an_upgrade_of_the_source_is_noticed(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    at: Any = {"data": tmp_path / "data", "port": port}
+    with ExitStack() as stack:
+        with ReplicaSet(server_version="7.0.5", **at) as old:
+            front = stack.enter_context(Fronted(f"{old.uri}&heartbeatFrequencyMS=500"))
+            client = front.client()
+            stream = stack.enter_context(client.shop.orders.watch(full_document="updateLookup"))
+            before = client.admin.command("hello")["maxWireVersion"]
+        with ReplicaSet(server_version="8.0.4", **at) as new:
+            wait_until(lambda: not client.admin.command("serverStatus")["source"]["away"])
+            front.call(front.server.first.background.run_all())
+            assert client.server_info()["version"] == "8.0.4"
+            assert client.admin.command("hello")["maxWireVersion"] > before
+            new.client().shop.orders.insert_one({"_id": 1})
+            assert next(stream)["documentKey"] == {"_id": 1}
 
 
 @pytest.mark.parametrize("name", sorted({command.name for command in COMMANDS.values()} - SERVED))
@@ -301,13 +322,6 @@ def test_users_of_its_own_see_what_their_roles_allow(source: ReplicaSet) -> None
 
 
 # -- the command line ---------------------------------------------------------------------------------------
-
-
-def test_a_router_is_refused(here: Here) -> None:
-    with ShardedCluster(shards=1) as cluster:
-        outcome = here("serve", "--port", "0", "--source", cluster.uri)
-    assert outcome.code == 2
-    assert "is a router; serve --source is for replica sets so far" in outcome.sentence
 
 
 @pytest.mark.parametrize("option", [["--members", "3"], ["--shards", "2"], ["--standalone"]])

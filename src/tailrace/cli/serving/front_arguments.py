@@ -23,7 +23,7 @@ def add_front_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--source",
         metavar="URI",
-        help="serve the change streams of this replica set, and nothing else; the connection string without "
+        help="serve the change streams of this deployment, and nothing else; the connection string without "
         "a password",
     )
     add_connection_arguments(parser)

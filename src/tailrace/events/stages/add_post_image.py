@@ -4,17 +4,21 @@
 `required` show it as it was right after the update, computed from the pre-image and the logged diff.
 """
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 from tailrace.bson import raw as rawbson
 from tailrace.errors import CommandError
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.layout import event as events
 from tailrace.events.layout.fields import Shape
-from tailrace.events.stages.add_pre_image import find_pre_image, image_element, image_missing
-from tailrace.events.stages.lookups import Lookups
+from tailrace.events.stages.add_pre_image import PreImages, image_element, image_missing
+from tailrace.events.stages.lookups import DocumentQuestion, Lookups
 from tailrace.events.stages.stage import Batch, Row
 from tailrace.events.update_diff import diff_of, image_after
+
+_ImageOf: TypeAlias = Callable[[ChangeEvent], bytes | None]
 
 
 class AddPostImage:
@@ -29,12 +33,16 @@ class AddPostImage:
         self._match_uuid = match_uuid
 
     def __call__(self, batch: Batch[Row]) -> Batch[Row]:
+        updates = [row.event for row in batch.items if row.event.update is not None]
+        if not updates:
+            return batch
+        image_of = (self._current if self._mode == "updateLookup" else self._computed)(updates)
         for index, row in enumerate(batch.items):
             event = row.event
             if event.update is None:
                 continue
             try:
-                image = self._current(event) if self._mode == "updateLookup" else self._computed(event)
+                image = image_of(event)
             except CommandError as error:
                 return batch.having(batch.items[:index], error)
             if image is None and self._mode == "required":
@@ -43,14 +51,29 @@ class AddPostImage:
             row.raw = events.layout.with_post_image(row.raw, element, self._shape)
         return batch
 
-    def _current(self, event: ChangeEvent) -> bytes | None:
-        kind = event.kind
-        namespace = f"{kind.database}.{kind.collection}"
-        uuid = kind.uuid if self._match_uuid else None
-        return self._lookups[event.shard].document(namespace, event.document_key or rawbson.EMPTY, uuid)
+    def _current(self, updates: Sequence[ChangeEvent]) -> _ImageOf:
+        """The documents as they are now."""
+        needed: dict[str, list[DocumentQuestion]] = defaultdict(list)
+        for event in updates:
+            needed[event.shard].append(self._question(event))
+        find = {
+            shard: self._lookups[shard].expecting_documents(questions) for shard, questions in needed.items()
+        }
+        return lambda event: find[event.shard](*self._question(event))
 
-    def _computed(self, event: ChangeEvent) -> bytes | None:
-        before = find_pre_image(event, self._lookups[event.shard])
-        if before is None:
-            return None
-        return image_after(before, diff_of(event.update or rawbson.EMPTY))
+    def _question(self, event: ChangeEvent) -> DocumentQuestion:
+        kind = event.kind
+        uuid = kind.uuid if self._match_uuid else None
+        return f"{kind.database}.{kind.collection}", event.document_key or rawbson.EMPTY, uuid
+
+    def _computed(self, updates: Sequence[ChangeEvent]) -> _ImageOf:
+        """The documents as they were right after the updates."""
+        images = PreImages(updates, self._lookups)
+
+        def image_of(event: ChangeEvent) -> bytes | None:
+            before = images.of(event)
+            if before is None:
+                return None
+            return image_after(before, diff_of(event.update or rawbson.EMPTY))
+
+        return image_of

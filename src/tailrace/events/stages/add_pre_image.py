@@ -1,6 +1,7 @@
 """Stage 7: the document as it was before the change, from the pre-image store."""
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
 
 from tailrace.bson import raw as rawbson
 from tailrace.error_codes import ErrorCode
@@ -8,16 +9,28 @@ from tailrace.errors import CommandError
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.cluster_time import in_words
 from tailrace.events.pre_image_key import has_pre_image, pre_image_of
-from tailrace.events.stages.lookups import Lookups
+from tailrace.events.stages.lookups import Lookups, PreImageLookup, PreImageQuestion
 from tailrace.events.stages.render import append_fields
 from tailrace.events.stages.stage import Batch, Row
 
 
-def find_pre_image(event: ChangeEvent, lookups: Lookups) -> bytes | None:
-    """Return the document before this event: the image it has, or what the look-up finds."""
-    if event.pre_image is not None:
-        return event.pre_image
-    return lookups.pre_image(*pre_image_of(event))
+class PreImages:
+    """The documents before some events: the images that events have, or what is looked up for all at once."""
+
+    def __init__(self, events: Iterable[ChangeEvent], lookups: Mapping[str, Lookups]) -> None:
+        needed: dict[str, list[PreImageQuestion]] = defaultdict(list)
+        for event in events:
+            if event.pre_image is None:
+                needed[event.shard].append(pre_image_of(event))
+        self._find: dict[str, PreImageLookup] = {
+            shard: lookups[shard].expecting_pre_images(questions) for shard, questions in needed.items()
+        }
+
+    def of(self, event: ChangeEvent) -> bytes | None:
+        """Return the document before one of them; None if it is not stored."""
+        if event.pre_image is not None:
+            return event.pre_image
+        return self._find[event.shard](*pre_image_of(event))
 
 
 def image_element(name: bytes, image: bytes | None) -> bytes:
@@ -48,15 +61,20 @@ class AddPreImage:
         self._required = required
 
     def __call__(self, batch: Batch[Row]) -> Batch[Row]:
+        images = PreImages((row.event for row in batch.items if _is_shown(row.event)), self._lookups)
         for index, row in enumerate(batch.items):
             event = row.event
-            if not has_pre_image(event) or event.document_key is None:
+            if not _is_shown(event):
                 continue
             try:
-                image = find_pre_image(event, self._lookups[event.shard])
+                image = images.of(event)
             except CommandError as error:
                 return batch.having(batch.items[:index], error)
             if image is None and self._required:
                 return batch.having(batch.items[:index], image_missing("pre-image", event))
             row.raw = append_fields(row.raw, image_element(b"fullDocumentBeforeChange", image))
         return batch
+
+
+def _is_shown(event: ChangeEvent) -> bool:
+    return has_pre_image(event) and event.document_key is not None

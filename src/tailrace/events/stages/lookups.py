@@ -1,6 +1,6 @@
 """What stages look up; the engine that runs them passes it in."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -10,6 +10,8 @@ PreImageLookup: TypeAlias = Callable[[bytes, int, int], bytes | None]
 """(collection UUID, cluster time of the entry, index in its applyOps): the document before the change."""
 DocumentLookup: TypeAlias = Callable[[str, bytes, bytes | None], bytes | None]
 """(namespace, document key, collection UUID it must have or None): the current document."""
+PreImageQuestion: TypeAlias = tuple[bytes, int, int]
+DocumentQuestion: TypeAlias = tuple[str, bytes, bytes | None]
 
 
 def _no_entry(_ts: int, _term: int) -> bytes | None:
@@ -31,3 +33,15 @@ class Lookups:
     entry: EntryLookup = _no_entry
     pre_image: PreImageLookup = _no_pre_image
     document: DocumentLookup = _no_document
+    pre_images: Callable[[Collection[PreImageQuestion]], PreImageLookup] | None = None
+    """Where each answer comes from another server: asks for many at once; returns the look-up of these."""
+    documents: Callable[[Collection[DocumentQuestion]], DocumentLookup] | None = None
+    """The same for documents."""
+
+    def expecting_pre_images(self, questions: Collection[PreImageQuestion]) -> PreImageLookup:
+        """Return the look-up of some pre-images, which are all needed."""
+        return self.pre_image if self.pre_images is None else self.pre_images(questions)
+
+    def expecting_documents(self, questions: Collection[DocumentQuestion]) -> DocumentLookup:
+        """Return the look-up of some documents, which are all needed."""
+        return self.document if self.documents is None else self.documents(questions)

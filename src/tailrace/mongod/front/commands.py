@@ -5,15 +5,18 @@ run, so that nobody takes Tailrace for the deployment itself. The server's own c
 (`own_collections.py`) can be read and written.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.front import own_collections
+from tailrace.mongod.server.access import login
 from tailrace.mongod.server.access.needs import LOGGED_IN, Needs, Rights
+from tailrace.mongod.server.access.scram import ScramError
 from tailrace.mongod.server.commands import COMMANDS
+from tailrace.mongod.server.commands.connection.hello import asked_user
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
 from tailrace.mongod.server.reads.aggregating import writes_results
@@ -57,6 +60,33 @@ async def _aggregate(context: FrontContext) -> Reply:
     elif not _is_about_this_process(pipeline) and not _reads_own(context, pipeline):
         raise refused(context)
     return await COMMANDS["aggregate"].run(context)
+
+
+async def _hello(context: FrontContext) -> Reply:
+    """What `hello` shows everywhere; how users of the source can log in is asked of the source."""
+    reply = await COMMANDS["hello"].run(context)
+    asked = context.command.get("saslSupportedMechs")
+    if asked is None or isinstance(reply, bytes) or "saslSupportedMechs" in reply:
+        return reply
+    mechanisms = await context.node.source_users.mechanisms(asked_user(asked))
+    return {**reply, "saslSupportedMechs": mechanisms} if mechanisms else reply
+
+
+async def _sasl_start(context: FrontContext) -> Reply:
+    try:
+        reply = await context.node.source_users.begin(context, context.command["payload"])
+    except ScramError as error:
+        raise await login.refuse(context, error) from None
+    return await COMMANDS["saslStart"].run(context) if reply is None else reply
+
+
+async def _sasl_continue(context: FrontContext) -> Reply:
+    number = context.arguments().integer("conversationId")
+    try:
+        reply = await context.node.source_users.go_on(context, number, context.command["payload"])
+    except ScramError as error:
+        raise await login.refuse(context, error) from None
+    return await COMMANDS["saslContinue"].run(context) if reply is None else reply
 
 
 async def _explain(context: FrontContext) -> Reply:
@@ -122,9 +152,17 @@ def _front(command: Command) -> Command:
             fields=None,
             check_first=None,
         )
-    own = {"aggregate": _aggregate, "explain": _explain}.get(command.name)
+    own = _OWN.get(command.name)
     return command if own is None else command.run_by(own)
 
+
+_OWN: Final[dict[str, Callable[[Any], Awaitable[Reply]]]] = {
+    "aggregate": _aggregate,
+    "explain": _explain,
+    "hello": _hello,
+    "saslContinue": _sasl_continue,
+    "saslStart": _sasl_start,
+}
 
 FRONT_COMMANDS: Final = {name: _front(command) for name, command in COMMANDS.items()}
 """Every command by its name and aliases."""

@@ -1,23 +1,29 @@
-"""The deployment that is served: who it is, what it presents, and questions to it.
+"""The deployment that is served: who it is, what it presents, its shards, and questions to it.
 
 Everything here asks the deployment through PyMongo and waits for it, so it runs in other threads than the
 event loop's.
 """
 
+from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 from tailrace.errors import UsageError
-from tailrace.events.entry_mark import EntryMark
+from tailrace.events.cluster_time import from_timestamp
+from tailrace.events.stream_release import StreamRelease
+from tailrace.mongod.front.source_shard import SourceShard
+from tailrace.mongod.server.access.principals import Principal
 from tailrace.mongod.server.emulation.release import WIRE_VERSIONS
 from tailrace.mongod.server.emulation.version import VERSION
 from tailrace.sources.deployments import rights
-from tailrace.sources.deployments.clients import client_of, close_clients
+from tailrace.sources.deployments.clients import Client, client_of, close_clients, shard_uri
+from tailrace.sources.deployments.deployment import DeploymentSource
 from tailrace.sources.deployments.driver_errors import driver_errors, hosts_of
-from tailrace.sources.deployments.lookups import CurrentDocuments, StoredPreImages
+from tailrace.sources.deployments.shard_list import ShardList
 from tailrace.sources.deployments.shard_oplog import ShardOplog
 from tailrace.sources.process_cache import Owner
 
+_PORT: Final = 27017
 _ROUTER: Final = "isdbgrid"
 _SELECTION: Final = "serverSelectionTimeoutMS"
 _SELECTION_MS: Final = 3000
@@ -25,33 +31,65 @@ _SELECTION_MS: Final = 3000
 
 
 class FrontedDeployment:
-    """A replica set whose streams are served; raises `UsageError` if it cannot be."""
+    """A replica set or a cluster whose streams are served; raises `UsageError` if they cannot be."""
 
     def __init__(self, uri: str) -> None:
         self.uri = uri
         self.address = hosts_of(uri)
         """Where clients reach it, without credentials."""
         self._owner = Owner()
-        asked = _impatient(uri)
-        self.oplog = ShardOplog(client_of(self._owner, asked), asked, self._owner)
-        hello = self.oplog.hello()
-        if hello.get("msg") == _ROUTER:
-            raise UsageError(
-                f"{self.address} is a router; serve --source is for replica sets so far. Name one shard's "
-                "members instead, or build a history of the cluster with tailrace pipeline"
-            )
-        if "setName" not in hello:
+        self._asked = _impatient(uri)
+        self._entrance = ShardOplog(client_of(self._owner, self._asked), self._asked, self._owner)
+        hello = self._entrance.hello()
+        self.is_router = hello.get("msg") == _ROUTER
+        self.set_name: str | None = hello.get("setName")
+        """The name of the replica set; None for a router."""
+        if not self.is_router and self.set_name is None:
             raise UsageError(
                 f"{self.address} is a standalone server, which has no oplog; start it as a replica set"
             )
-        self.set_name: str = hello["setName"]
-        self.release = self.oplog.release()
+        self.list = ShardList()
+        if self.is_router:
+            self.refresh_list()
+        self.release = self.read_release()
         """What its change streams show."""
-        newest = self.oplog.newest()
-        if newest is None:
-            raise UsageError(f"the oplog of {self.address} has no entries; is the replica set initiated?")
-        self.newest = EntryMark.of(newest)
-        """The newest majority committed entry when it was opened."""
+
+    def read_release(self) -> StreamRelease:
+        """The release that it has now: that of the first shard, which the others have, or will have soon."""
+        return self.oplog_of(self.shard_names()[0]).release()
+
+    # -- shards -------------------------------------------------------------------------------------------
+
+    def shard_names(self) -> list[str]:
+        """The shards that it has; of a replica set, one without a name."""
+        return self.list.members.present() if self.is_router else [""]
+
+    def refresh_list(self, clock: Mapping[str, Any] | None = None, time: int | None = None) -> None:
+        """Read the router's list of shards as it is at a cluster time, which ``clock`` has reached."""
+        with driver_errors(self.uri, rights.CLUSTER):
+            self.list.refresh(
+                self.client, lambda name: self.oplog_of(name).majority_time(), clock=clock, time=time
+            )
+
+    def oplog_of(self, name: str) -> ShardOplog:
+        if not self.is_router:
+            return self._entrance
+        uri = _impatient(shard_uri(self.uri, self.list.members[name].host))
+        return ShardOplog(client_of(self._owner, uri), uri, self._owner)
+
+    def open_shard(self, name: str) -> SourceShard:
+        """Begin to read a shard that it has now."""
+        return SourceShard(self.oplog_of(name), (self.client, self.uri), name)
+
+    def clock(self) -> Mapping[str, Any]:
+        """What the cluster's clock shows, with the signature of a server."""
+        clock: Mapping[str, Any] = self._entrance.hello()["$clusterTime"]
+        return clock
+
+    @property
+    def client(self) -> Client:
+        """The client of the connection string."""
+        return self._entrance.client
 
     @property
     def presented_version(self) -> str:
@@ -60,8 +98,9 @@ class FrontedDeployment:
 
     @cached_property
     def identity(self) -> str:
-        """The id that the replica set has for life."""
-        return self.oplog.replica_set_id()
+        """The id that the replica set or the cluster has for life."""
+        with DeploymentSource(self._asked) as source:
+            return source.identity()
 
     def close(self) -> None:
         close_clients(self._owner)
@@ -69,28 +108,41 @@ class FrontedDeployment:
     # -- questions ----------------------------------------------------------------------------------------
 
     def last_applied(self) -> int:
-        """The time of the newest entry, majority committed or not: what happened before has that time."""
-        return self.oplog.applied_time()
+        """A time not before anything that has happened, majority committed or not."""
+        if self.is_router:
+            return from_timestamp(self.clock()["clusterTime"])
+        return self._entrance.applied_time()
 
     def collection_type(self, ns: str) -> str | None:
         """What has a name: collection, view or timeseries; None if nothing has."""
         database, _, name = ns.partition(".")
         with driver_errors(self.uri, rights.documents_of(ns)):
-            for found in self.oplog.client[database].list_collections(filter={"name": name}):
+            for found in self.client[database].list_collections(filter={"name": name}):
                 return str(found["type"])
         return None
 
-    def entry(self, through: int, ts: int, term: int) -> bytes | None:
-        """The entry of a cluster time and term; ``through`` is a majority committed time not before it."""
-        return self.oplog.entry(through, ts, term)
+    # -- users --------------------------------------------------------------------------------------------
 
-    def pre_image(self, through: int, uuid: bytes, ts: int, index: int) -> bytes | None:
-        """The document before an operation of the entry at ``ts``."""
-        return StoredPreImages(self.oplog.client, self.uri, through, through).find(uuid, ts, index)
+    def server(self) -> tuple[str, int]:
+        """Host and port of the primary, or of another member that answers."""
+        self._entrance.hello()
+        host, port = self.client.primary or min(self.client.nodes)
+        return host, port or _PORT
 
-    def document(self, through: int, ns: str, key: bytes, uuid: bytes | None) -> bytes | None:
-        """The document with a key, as it is at a majority committed time or later."""
-        return CurrentDocuments(self.oplog.client, self.uri, through).find(ns, key, uuid)
+    def login_mechanisms(self, user: str) -> list[str]:
+        """How a user can log in, who is named as ``database.name``; empty if there is no such user."""
+        with driver_errors(self.uri, rights.NONE):
+            hello = self.client.admin.command("hello", saslSupportedMechs=user)
+        return list(hello.get("saslSupportedMechs", []))
+
+    def users(self, principals: Sequence[Principal]) -> dict[Principal, dict[str, Any]]:
+        """What the deployment lists for some of its users."""
+        named = [principal.to_document("user") for principal in principals]
+        with driver_errors(self.uri, rights.USERS):
+            listed = self.client.admin.command(
+                "usersInfo", named, showPrivileges=True, showAuthenticationRestrictions=True
+            )["users"]
+        return {Principal(user["user"], user["db"]): user for user in listed}
 
 
 def _impatient(uri: str) -> str:

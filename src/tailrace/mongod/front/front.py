@@ -12,12 +12,11 @@ from tailrace.errors import UsageError
 from tailrace.log.event_log import EventLog
 from tailrace.log.head import HeadLog
 from tailrace.mongod.front.deployment import FrontedDeployment
-from tailrace.mongod.front.front_member import FrontMember
+from tailrace.mongod.front.followed import Followed, FollowedSet
+from tailrace.mongod.front.followed_cluster import FollowedCluster
+from tailrace.mongod.front.front_member import FrontMember, FrontRouter
 from tailrace.mongod.front.questions import Questions
-from tailrace.mongod.front.source_head import SourceHead
-from tailrace.mongod.front.source_oplog import SourceOplog
-from tailrace.mongod.front.source_store import SourceStore
-from tailrace.mongod.front.tail import COMPONENT, SourceTail
+from tailrace.mongod.front.tail import COMPONENT
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.options import ServerOptions
 from tailrace.mongod.server.replica_set.member import SharedBySet
@@ -44,16 +43,18 @@ class Front(Server):
         self.failure: BaseException | None = None
         """Why it has stopped, if it could not go on."""
         self._questions = Questions()
-        self._entries = SourceStore(source, self._questions)
-        self._tail: SourceTail | None = None
+        followed = FollowedCluster if source.is_router else FollowedSet
+        self._followed: Followed = followed(source, self._questions, self.log, self._fail)
 
     async def start(self) -> None:
-        await asyncio.to_thread(self._entries.refresh_oldest)
-        if self.options.history is not None:
-            await asyncio.to_thread(lambda: self.source.identity)
+        try:
+            await self._followed.start()
+            if self.options.history is not None:
+                await asyncio.to_thread(self._followed.oplogs)  # which asks for the source's identity
+        except BaseException:
+            await self._end()
+            raise
         await super().start()
-        assert self._tail is not None
-        self._tail.start()
         self.log.info(
             COMPONENT,
             "Serving the change streams of a deployment",
@@ -64,22 +65,23 @@ class Front(Server):
         )
 
     def _open_log(self, store: Store) -> tuple[EventLog, HeadLog | None]:  # noqa: ARG002 - the source has it
-        head = SourceHead(self._entries)
-        self._tail = SourceTail(self._entries, head, self.log, self._fail)
+        log = self._followed.event_log
+        head = log if isinstance(log, HeadLog) else None
         if self.options.history is None:
             if not self.options.head:
                 raise UsageError("without a head streams need a history; name its folder with --history")
-            return head, head
-        shown = head if self.options.head else None
-        self._history = self._open_history(SourceOplog(self._entries), self.options.history, shown)
+            return log, head
+        shown = log if self.options.head else None
+        self._history = self._open_history(self._followed.oplogs(), self.options.history, shown)
         return self._history.event_log, head
 
     def _new_member(self, options: ServerOptions, shared: SharedBySet) -> FrontMember:
         # A node without a port: what changes users writes, which clients of this server cannot.
         own = replace(shared, state=SetState(options.replica_set, shared.store.term), members=[])
         keeper = super()._new_member(options, own)
-        return FrontMember(
-            options, shared, self._entries, keeper, wall=self.wall, log=self.log, stop=self.begin_stop
+        kind = FrontRouter if self.source.is_router else FrontMember
+        return kind(
+            options, shared, self._followed, keeper, wall=self.wall, log=self.log, stop=self.begin_stop
         )
 
     def _fail(self, error: BaseException) -> None:
@@ -88,8 +90,7 @@ class Front(Server):
         self.begin_stop()
 
     async def _end(self) -> None:
-        if self._tail is not None:
-            await self._tail.stop()
+        await self._followed.stop()
         await super()._end()
         self._questions.close()
         self.source.close()

@@ -29,14 +29,22 @@ class Questions:
 
     def ask(self, question: Callable[..., T], *arguments: Hashable) -> T:
         """Return the answer to ``question(*arguments)``; raises `CommandError` if it never will be there."""
+        return self.answer(lambda: self._answer(question, arguments))
+
+    def answer(self, asked: Callable[[], Future[T]]) -> T:
+        """Wait for an answer. ``asked`` is called again as long as the source is away."""
         turns = turns_of(asyncio.get_running_loop())
         while True:
             try:
-                return turns.wait_for(self._answer(question, arguments))
+                return turns.wait_for(asked())
             except TailraceError as error:
                 if not failure_of(error).is_source_away:
                     raise _as_command_error(error) from None
             turns.pause(_PAUSE)
+
+    def run(self, work: Callable[[], None]) -> None:
+        """Run something in another thread that asks the source."""
+        self._threads.submit(work)
 
     def _answer(self, question: Callable[..., T], arguments: tuple[Hashable, ...]) -> Future[T]:
         key = (question, arguments)

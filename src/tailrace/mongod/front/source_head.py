@@ -11,7 +11,7 @@ class SourceHead(HeadLog):
     """See `HeadLog`. What is read from the source is read in other threads, while others have their turn."""
 
     def __init__(self, store: SourceStore) -> None:
-        super().__init__(store)
+        super().__init__(store, shard=store.source.name)
         self._source_store = store
         store.remembered = self._remembered
 

@@ -3,20 +3,22 @@
 The tail delivers new entries; everything else is asked of the source.
 """
 
-import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from tailrace.events.cluster_time import END_OF_TIME
 from tailrace.events.oplog_entry import parse_entry
 from tailrace.events.oplog_start import is_first_entry
 from tailrace.events.promise import Promise, promise
-from tailrace.events.stages.lookups import Lookups
+from tailrace.events.stages.lookups import DocumentQuestion, Lookups
 from tailrace.log.head import SLICE_BYTES
 from tailrace.log.ports import CommitListener
-from tailrace.mongod.front.deployment import FrontedDeployment
+from tailrace.mongod.front.batched_questions import BatchedQuestions
 from tailrace.mongod.front.questions import Questions
+from tailrace.mongod.front.source_shard import SourceShard
+from tailrace.mongod.front.time_waiters import TimeWaiters
 from tailrace.mongod.server.net.turns import paced
 from tailrace.sources.archives.entries import entry_time
 from tailrace.sources.conditions import EVERYTHING
@@ -39,20 +41,29 @@ class SourceStore:
     oplog_size = 1
     oplog_bytes = 0
 
-    def __init__(self, source: FrontedDeployment, questions: Questions) -> None:
+    def __init__(self, source: SourceShard, questions: Questions, limit: int = END_OF_TIME) -> None:
+        """``limit`` is the largest time that is promised at first; see `limit`."""
         self.source = source
         self.questions = questions
         self.on_commit: list[CommitListener] = []
         self.on_settled: list[Callable[[], None]] = []
         self.last_committed = source.newest.time
         self.truncated_through = 0
-        self.lookups = Lookups(self._entry, self._pre_image, self._document)
+        pre_images = BatchedQuestions(questions, self._newest, source.pre_images)
+        documents = BatchedQuestions(questions, self._newest, source.documents, collection_of)
+        self.lookups = Lookups(
+            self._entry, pre_images.find, documents.find, pre_images.expecting, documents.expecting
+        )
         self.remembered: Callable[[int], bytes | None] = lambda _: None
         """Returns the entry of a cluster time if it is in memory."""
+        self.limit = limit
+        """The cluster time up to which promises are made: of a shard, that of the list of shards."""
+        self._idle_through = 0
+        self._idle_after: tuple[int, int] | None = None
         self.is_away = False
         """Whether the source does not answer at present."""
         self._oldest: bytes | None = None
-        self._expected: list[tuple[int, asyncio.Future[None]]] = []
+        self._waiters = TimeWaiters()
 
     @property
     def set_id(self) -> str:
@@ -60,8 +71,21 @@ class SourceStore:
 
     @property
     def promised(self) -> Promise:
-        """That of the newest entry: the source writes a no-op every ten seconds while it is idle."""
-        return promise(self.last_committed)
+        """The time of the newest entry, or a later one up to which it is known that there is none."""
+        return promise(min(max(self.last_committed, self._idle_through), self.limit))
+
+    def promise_idle(self, through: int, newest: int) -> None:
+        """Promise that the entries up to ``newest`` are all up to ``through``, once they were delivered."""
+        self._idle_after = (through, newest)
+        self.settle()
+
+    def settle(self) -> None:
+        """Say that `promised` may have moved."""
+        if self._idle_after is not None and self._idle_after[1] <= self.last_committed:
+            self._idle_through = max(self._idle_through, self._idle_after[0])
+            self._idle_after = None
+        for listener in tuple(self.on_settled):
+            listener()
 
     def hold_transaction(self, began: int, committed: int) -> None:
         """Do nothing: the source decides what it removes."""
@@ -79,30 +103,19 @@ class SourceStore:
         self.last_committed = timed[-1][0]
         for listener in tuple(self.on_commit):
             listener(TailedEntries(timed))
-        self._wake_expecting()
+        self._waiters.wake(self.last_committed)
+        self.settle()
 
     def skip_to(self, time: int) -> None:
         """Continue after a cluster time, because the source no longer has all entries before."""
         self.last_committed = time
-        self._wake_expecting()
+        self._waiters.wake(self.last_committed)
+        self.settle()
 
     async def reach(self, time: int) -> None:
         """Wait until everything up to a cluster time was delivered."""
         if time > self.last_committed:
-            reached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._expected.append((time, reached))
-            await reached
-
-    def _wake_expecting(self) -> None:
-        if self._expected:
-            waiting, self._expected = self._expected, []
-            for time, reached in waiting:
-                if reached.done():
-                    continue
-                if time <= self.last_committed:
-                    reached.set_result(None)
-                else:
-                    self._expected.append((time, reached))
+            await self._waiters.wait(time)
 
     # -- older entries, in another thread than the event loop's ----------------------------------------------
 
@@ -128,11 +141,13 @@ class SourceStore:
             return raw if parse_entry(raw).term == term else None
         return self.questions.ask(self.source.entry, self.last_committed, ts, term)
 
-    def _pre_image(self, uuid: bytes, ts: int, index: int) -> bytes | None:
-        return self.questions.ask(self.source.pre_image, self.last_committed, uuid, ts, index)
+    def _newest(self) -> int:
+        return self.last_committed
 
-    def _document(self, ns: str, key: bytes, uuid: bytes | None) -> bytes | None:
-        return self.questions.ask(self.source.document, self.last_committed, ns, key, uuid)
+
+def collection_of(question: DocumentQuestion) -> Hashable:
+    """What documents have in common that are asked for together: namespace and UUID."""
+    return question[0], question[2]
 
 
 class SourceState:

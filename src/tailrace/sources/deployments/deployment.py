@@ -22,12 +22,13 @@ from tailrace.sources.conditions import EVERYTHING, EntryCondition
 from tailrace.sources.deployments import rights
 from tailrace.sources.deployments.clients import Client, client_of, close_clients, shard_uri
 from tailrace.sources.deployments.collections import CollectionReader
+from tailrace.sources.deployments.current_documents import CurrentDocuments
 from tailrace.sources.deployments.deployment_volume import DeploymentVolume, MeasuredInterval
 from tailrace.sources.deployments.driver_errors import driver_errors, hosts_of
-from tailrace.sources.deployments.lookups import CurrentDocuments, StoredPreImages
 from tailrace.sources.deployments.members import Members
 from tailrace.sources.deployments.shard_list import ShardList
 from tailrace.sources.deployments.shard_oplog import Hello, ShardOplog, clock_time, majority_time
+from tailrace.sources.deployments.stored_pre_images import StoredPreImages
 from tailrace.sources.in_parallel import asked
 from tailrace.sources.process_cache import Owner
 from tailrace.sources.source import OplogSource, Volume

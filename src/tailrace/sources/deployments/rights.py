@@ -7,6 +7,7 @@ OPLOG: Final = "find on local.oplog.rs"
 PRE_IMAGES: Final = "find on config.system.preimages"
 TRANSACTIONS: Final = "find on config.transactions"
 REPLICA_SET_CONFIG: Final = "replSetGetConfig on the cluster"
+USERS: Final = "viewUser on the databases of the users who log in"
 CLUSTER: Final = "find on config.shards, config.removedShards and config.version"
 
 

@@ -6,7 +6,7 @@ answered later and later, so that passwords cannot be guessed quickly.
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,9 +31,15 @@ _LONGEST_QUEUE: Final = 60.0
 _MOST_REMEMBERED: Final = 10_000
 
 
-@dataclass(slots=True)
-class Conversation:
+class PendingLogin:
     """A log-in that has begun."""
+
+    __slots__ = ()
+
+
+@dataclass(slots=True)
+class Conversation(PendingLogin):
+    """One whose messages this server checks."""
 
     exchange: ServerExchange
     principal: Principal
@@ -81,7 +87,7 @@ def begin(context: "Context", fields: Mapping[str, Any], database: str) -> dict[
     if mechanism is None:
         reason = f"Received authentication for mechanism {name} which is not enabled"
         raise CommandError(ErrorCode.MechanismUnavailable, reason)
-    first = ClientFirst.parse(_payload(fields["payload"]))
+    first = ClientFirst.parse(payload_of(fields["payload"]))
     principal = Principal(first.user, database)
     user = access.user(principal)
     credential = None if user is None else user["credentials"].get(name)
@@ -98,18 +104,18 @@ def go_on(context: "Context", number: int, payload: Any) -> dict[str, Any]:
     """Answer a further message; logs the user in after the last one."""
     client = context.client
     conversation, client.conversation = client.conversation, None
-    if conversation is None:
+    if not isinstance(conversation, Conversation):
         raise CommandError(ErrorCode.ProtocolError, "No SASL session state found")
     if number != CONVERSATION:
         raise CommandError(ErrorCode.ProtocolError, "sasl: Mismatched conversation id")
     answer = b""
     principal, mechanism = conversation.principal, conversation.mechanism
     if conversation.is_proven:
-        if _payload(payload):
+        if payload_of(payload):
             raise RefusedLoginError(principal, "the last message is not empty", mechanism)
     else:
         try:
-            answer = conversation.exchange.finish(_payload(payload))
+            answer = conversation.exchange.finish(payload_of(payload))
         except ScramError as error:
             raise RefusedLoginError(principal, str(error), mechanism) from None
         conversation.is_proven = True
@@ -125,8 +131,15 @@ def go_on(context: "Context", number: int, payload: Any) -> dict[str, Any]:
 
 def admit(context: "Context", principal: Principal, user: Mapping[str, Any], mechanism: str) -> None:
     """Log in a user who has proven to be this one; raises `RefusedLoginError` for a forbidden address."""
+    access = context.node.access
+    restrictions = [user.get("authenticationRestrictions", []), access.granted_to(user).restrictions]
+    log_in(context, LoggedIn(access, principal, user), restrictions, mechanism)
+
+
+def log_in(context: "Context", user: LoggedIn, restrictions: Iterable[Any], mechanism: str) -> None:
+    """Make a user the one of this connection, if all restrictions of addresses allow it."""
     client, node = context.client, context.node
-    restrictions = [user.get("authenticationRestrictions", []), node.access.granted_to(user).restrictions]
+    principal = user.principal
     if not all(may_connect(each, client.host, client.server_host) for each in restrictions):
         raise RefusedLoginError(principal, "the user may not log in from this address", mechanism)
     if client.user is not None and client.user.principal != principal:
@@ -135,7 +148,7 @@ def admit(context: "Context", principal: Principal, user: Mapping[str, Any], mec
             f"Previously authenticated as: {client.user.principal}"
         )
         raise CommandError(_AUTHENTICATED_ONCE, reason)
-    client.user = LoggedIn(node.access, principal, user)
+    client.user = user
     node.failures.forget(str(principal), client.host)
     if node.options.audit is not None:
         node.options.audit.login(context, principal, mechanism, 0)
@@ -179,7 +192,8 @@ def mechanisms_of(user: Mapping[str, Any]) -> list[str]:
     return list(user.get("credentials", {}))
 
 
-def _payload(value: Any) -> bytes:
+def payload_of(value: Any) -> bytes:
+    """The bytes of a client's message; raises `ScramError` if it is none."""
     if isinstance(value, bytes):
         return bytes(value)
     if type(value) is str:

@@ -10,7 +10,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 
 if TYPE_CHECKING:
-    from tailrace.mongod.server.access.login import Conversation
+    from tailrace.mongod.server.access.login import PendingLogin
     from tailrace.mongod.server.access.stored import LoggedIn, StoredAccess
     from tailrace.mongod.server.dispatch.context import Context
     from tailrace.mongod.server.dispatch.ownership import Ownership
@@ -37,7 +37,7 @@ class Client:
     """Who may do what; None if this client may do everything."""
     user: "LoggedIn | None" = None
     """Who has logged in."""
-    conversation: "Conversation | None" = None
+    conversation: "PendingLogin | None" = None
     """A log-in that has begun."""
     server_host: str = ""
     """The address of this server that it has connected to."""

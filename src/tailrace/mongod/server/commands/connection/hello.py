@@ -85,7 +85,7 @@ def _about_login(context: Context, arguments: Arguments) -> dict[str, Any]:
     found: dict[str, Any] = {}
     asked = arguments.value("saslSupportedMechs", None)
     if asked is not None:
-        user = context.node.access.user(_asked_user(asked))
+        user = context.node.access.user(asked_user(asked))
         if user is not None:
             found["saslSupportedMechs"] = [name for name in login.mechanisms_of(user) if name in MECHANISMS]
     given = arguments.document("speculativeAuthenticate", None)
@@ -109,7 +109,8 @@ def _speculative(context: Context, given: Mapping[str, Any]) -> dict[str, Any] |
     return None
 
 
-def _asked_user(asked: Any) -> Principal:
+def asked_user(asked: Any) -> Principal:
+    """The user of `saslSupportedMechs`; raises `CommandError` if it names none."""
     if type(asked) is not str:
         return principals(asked, "user", "admin", strict=True)[0]
     database, dot, name = asked.partition(".")

@@ -1,21 +1,20 @@
-"""Look up pre-images and current documents in a running deployment."""
+"""Look up stored pre-images in a running deployment."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any, Final
 
 from bson import MaxKey
-from bson.raw_bson import RawBSONDocument
 from pymongo.read_concern import ReadConcern
 
-from tailrace.bson import raw as rawbson
-from tailrace.error_codes import ErrorCode
-from tailrace.errors import CommandError
 from tailrace.events.pre_image_key import image_in, pre_image_identifier, pre_image_key, pre_image_key_of
+from tailrace.events.stages.lookups import PreImageQuestion
 from tailrace.sources.deployments import rights
 from tailrace.sources.deployments.clients import Client, documents_of, session_at
 from tailrace.sources.deployments.driver_errors import driver_errors
 
 _MAJORITY: Final = ReadConcern("majority")
+_NEAR: Final = 10 << 32
+"""Ten seconds of cluster time: images that are farther apart are not read with one scan."""
 
 
 class StoredPreImages:
@@ -42,6 +41,23 @@ class StoredPreImages:
             return self._single(uuid, ts, apply_ops_index)
         return reader.find(key)
 
+    def find_all(self, wanted: Collection[PreImageQuestion]) -> dict[PreImageQuestion, bytes]:
+        """Return the documents before some operations, those that are stored."""
+        by_key = {pre_image_key(*question): question for question in wanted}
+        found: dict[PreImageQuestion, bytes] = {}
+        for run in _runs(sorted(wanted)):
+            # The range bounds the scan: servers before 7.0 scan the whole collection for `$in`.
+            among = {
+                "$gte": pre_image_identifier(*run[0]),
+                "$lte": pre_image_identifier(*run[-1]),
+                "$in": [pre_image_identifier(*question) for question in run],
+            }
+            for raw in self._read({"_id": among}):
+                image = image_in(raw)
+                if image is not None:
+                    found[by_key[pre_image_key_of(raw)]] = image
+        return found
+
     def _in_interval(self, uuid: bytes) -> Iterator[bytes]:
         first = pre_image_identifier(uuid, self._after + 1, 0)
         last = pre_image_identifier(uuid, self._through, MaxKey())
@@ -59,6 +75,18 @@ class StoredPreImages:
             session_at(self._client, self._through) as session,
         ):
             yield from documents_of(images.find_raw_batches(query, sort=[("_id", 1)], session=session))
+
+
+def _runs(wanted: Sequence[PreImageQuestion]) -> Iterator[Sequence[PreImageQuestion]]:
+    """Sorted questions in pieces of one collection each, without long gaps."""
+    first = 0
+    for place in range(1, len(wanted) + 1):
+        if place < len(wanted):
+            (uuid, time, _), (before, time_before, _) = wanted[place], wanted[place - 1]
+            if uuid == before and time - time_before <= _NEAR:
+                continue
+        yield wanted[first:place]
+        first = place
 
 
 class _ImageReader:
@@ -79,46 +107,3 @@ class _ImageReader:
             self._next = pre_image_key_of(raw), raw
         found, raw = self._next
         return image_in(raw) if found == key else None
-
-
-class CurrentDocuments:
-    """Current documents by the document key of an event."""
-
-    def __init__(self, client: Client, uri: str, time: int) -> None:
-        """Documents are read as they were at a cluster time, or later."""
-        self._client = client
-        self._uri = uri
-        self._time = time
-
-    def find(self, namespace: str, document_key: bytes, uuid: bytes | None = None) -> bytes | None:
-        """Return the document with this key; None if there is none, or if the collection has another UUID."""
-        database, _, name = namespace.partition(".")
-        collection = self._client[database].get_collection(name, read_concern=_MAJORITY)
-        query = _equal_to(document_key)
-        with (
-            driver_errors(self._uri, rights.documents_of(namespace)),
-            session_at(self._client, self._time) as session,
-        ):
-            if uuid is not None and self._uuid_of(database, name) != uuid:
-                return None
-            found = list(documents_of(collection.find_raw_batches(query, limit=2, session=session)))
-        if len(found) > 1:
-            raise CommandError(
-                ErrorCode.ChangeStreamFatalError,
-                f"several documents of {namespace} have the document key of one event",
-            )
-        return found[0] if found else None
-
-    def _uuid_of(self, database: str, name: str) -> bytes | None:
-        for description in self._client[database].list_collections(filter={"name": name}):
-            return bytes(description["info"]["uuid"])
-        return None
-
-
-def _equal_to(document_key: bytes) -> RawBSONDocument:
-    """Return a filter on every field of a key; ``$eq`` takes values literally."""
-    conditions = []
-    for kind, name, start, end in rawbson.elements(document_key):
-        condition = rawbson.document(rawbson.element(kind, b"$eq", document_key[start:end]))
-        conditions.append(rawbson.element(rawbson.DOCUMENT, name, condition))
-    return RawBSONDocument(rawbson.document(*conditions))
