@@ -1,6 +1,6 @@
 """Canonical Extended JSON of many documents at the same time: the text of `extjson.dumps_canonical`."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from json.encoder import encode_basestring
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ from tailrace.lake.bulk.splicing import (
     Bytes,
     Group,
     Piece,
+    Positions,
     Slices,
     hexed,
     items,
@@ -84,9 +85,7 @@ class _Writer:
             is_true = data[starts] != 0
             pieces.append(Slices(_BOOLEANS, np.where(is_true, 0, 4), np.where(is_true, 4, 5)))
         elif field.kind == rawbson.TIMESTAMP:
-            words = items(data, "<u4")
-            pieces += (b'{"$timestamp": {"t": ', _digits(words[starts + 4]))
-            pieces += (b', "i": ', _digits(words[starts]), b"}}")
+            pieces += timestamp_pieces(data, starts)
         elif field.kind == rawbson.NULL:
             pieces.append(b"null")
         else:
@@ -105,6 +104,14 @@ class _Writer:
             apart[np.searchsorted(offsets, np.flatnonzero(is_escaped), "right") - 1] = True
             raise ApartError(apart, one_by_one=True)
         return Slices(text, offsets[:-1], sizes)
+
+
+def timestamp_pieces(data: Bytes, starts: Positions) -> Sequence[Piece]:
+    """Timestamps that begin at some positions."""
+    words = items(data, "<u4")
+    return (
+        b'{"$timestamp": {"t": ', _digits(words[starts + 4]), b', "i": ', _digits(words[starts]), b"}}",
+    )  # fmt: skip
 
 
 def _digits(numbers: npt.NDArray[Any]) -> Slices:
