@@ -12,6 +12,7 @@ from pathlib import Path
 from uuid import uuid4
 
 import pyspark
+import pytest
 
 from tailrace.lake.table import HistoryTable
 from tailrace.pipeline.java import use_java
@@ -46,6 +47,7 @@ def java_home(folder: Path, hidden: Path) -> Path:
     return folder
 
 
+@pytest.mark.timeout(3 * SECONDS)
 def test_two_workers_without_a_shared_folder_build_the_history_of_a_local_one(
     java: None, objects: ObjectStoreServer, tmp_path: Path
 ) -> None:
@@ -69,7 +71,7 @@ def test_two_workers_without_a_shared_folder_build_the_history_of_a_local_one(
             env=environment,
             capture_output=True,
             text=True,
-            timeout=SECONDS,
+            timeout=2 * SECONDS,
             check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
