@@ -6,7 +6,18 @@ from pathlib import Path
 SRC = Path(__file__).parents[1] / "src" / "tailrace"
 
 FLOORS = (
-    ("error_code_names", "error_codes", "errors", "log_lines", "pacing", "places", "unused", "bson", "query"),
+    (
+        "error_code_names",
+        "error_codes",
+        "errors",
+        "log_lines",
+        "namespaces",
+        "pacing",
+        "places",
+        "unused",
+        "bson",
+        "query",
+    ),
     ("events",),
     ("lake", "sources", "log"),
     ("pipeline",),

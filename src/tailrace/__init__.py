@@ -10,6 +10,7 @@ nor PyMongo.
 | `replay` | the events of archived oplogs |
 | `change_stream`, `register` | change streams as DataFrames on Spark |
 | `HistoryTable` | reading the history table |
+| `as_of` | a collection as it was at a moment, rebuilt from a history |
 | `explain_token` | what a resume token contains |
 | `ReplicaSet`, `ShardedCluster` | a MongoDB deployment inside a test |
 """
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from tailrace.error_codes import ErrorCode
     from tailrace.errors import CommandError, DamagedInputError, HistoryError, TailraceError, UsageError
     from tailrace.events.token_explanation import TokenExplanation, explain_token
+    from tailrace.lake.past.as_of import CollectionAsOf, as_of
     from tailrace.lake.table import HistoryTable
     from tailrace.log.replay import replay
     from tailrace.spark import change_stream, register
@@ -48,6 +50,7 @@ __all__ = [
     "AsyncCollectionTokenStore",
     "AsyncTokenStore",
     "ChangeStream",
+    "CollectionAsOf",
     "CollectionTokenStore",
     "CommandError",
     "DamagedInputError",
@@ -64,6 +67,7 @@ __all__ = [
     "TokenStore",
     "UsageError",
     "__version__",
+    "as_of",
     "awatch",
     "change_stream",
     "explain_token",
@@ -94,6 +98,7 @@ _NAMES: Final = {
     "tailrace.error_codes": ("ErrorCode",),
     "tailrace.errors": ("CommandError", "DamagedInputError", "HistoryError", "TailraceError", "UsageError"),
     "tailrace.events.token_explanation": ("TokenExplanation", "explain_token"),
+    "tailrace.lake.past.as_of": ("CollectionAsOf", "as_of"),
     "tailrace.lake.table": ("HistoryTable",),
     "tailrace.log.replay": ("replay",),
     "tailrace.spark": ("change_stream", "register"),

@@ -96,7 +96,7 @@ def test_what_a_query_of_the_pipeline_cannot_be_is_refused(oplog: str, tmp_path:
     wrong = {
         "name the history": {"path": oplog},
         "name one source": {"history": history},
-        "tailrace.pipeline has no option 'ns'": {"path": oplog, "history": history, "ns": "shop"},
+        "tailrace.pipeline has no option 'database'": {"path": oplog, "history": history, "database": "shop"},
         "a history cannot be in hdfs://": {"path": oplog, "history": "hdfs://host/folder"},
     }
     for sentence, given in wrong.items():

@@ -42,8 +42,8 @@ from tailrace.bson import documents
 from tailrace.bson import raw as rawbson
 from tailrace.bson.values import DBPointer, Symbol, Undefined
 from tailrace.errors import BsonError, UsageError
+from tailrace.lake.columns.variant import variant_of
 from tailrace.pipeline.rows.schema import FaultMode, Output, RowLayout
-from tailrace.pipeline.rows.variant import variant_of
 from tailrace.spark.row_values import Conversions
 from tests.laws.law_seeds import BASE_SEED
 from tests.support.documents import DocumentMaker

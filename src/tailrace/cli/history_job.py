@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from tailrace.cli.json_arguments import named_argument, paths_by_name, release_argument, shard_and_path
 from tailrace.cli.logs.output import log_output
+from tailrace.cli.pipeline import chosen_namespaces
 from tailrace.cli.serving.pipeline_page import PipelinePage
 from tailrace.cli.spark_needs import require_spark
 from tailrace.errors import PipelineError, SourceUnavailableError, StoreUnavailableError, UsageError
@@ -98,6 +99,8 @@ def _settings(arguments: argparse.Namespace) -> "PipelineSettings":
         keep_seconds=arguments.keep_age,
         keep_bytes=arguments.keep_size,
         release=release_argument(arguments.server_version),
+        kept=chosen_namespaces(arguments),
+        backfill=arguments.backfill,
     )
 
 

@@ -17,6 +17,7 @@ from tailrace.cli.serving.page import add_http_argument
 from tailrace.cli.sources.connection import add_connection_arguments, connection_string, without_scheme
 from tailrace.cli.sources.folders import history_argument
 from tailrace.errors import UsageError
+from tailrace.namespaces import NamespaceChoice
 from tailrace.sources.deployments.connection_string import is_uri
 
 HELP: Final = "build the history of a deployment with Spark: every event, in order, exactly once"
@@ -97,6 +98,26 @@ def add_history_arguments(parser: argparse.ArgumentParser) -> None:
     """What a server lets its own pipeline do, too."""
     add = parser.add_argument
     add(
+        "--ns",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="keep only the events of this database, collection, glob such as shop.order*, or regular "
+        "expression between slashes; may be repeated; a history that exists can keep more, not less",
+    )
+    add(
+        "--exclude",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="keep no events of these, named as in --ns; may be repeated",
+    )
+    add(
+        "--backfill",
+        action="store_true",
+        help="with a history that keeps more than before: add what the source's oplog still has of it, too",
+    )
+    add(
         "--trigger",
         type=trigger,
         default=argparse.SUPPRESS,
@@ -123,6 +144,13 @@ def add_history_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="a Spark setting; may be repeated",
     )
+
+
+def chosen_namespaces(arguments: argparse.Namespace) -> NamespaceChoice | None:
+    """What --ns and --exclude choose; None without them."""
+    if not arguments.ns and not arguments.exclude:
+        return None
+    return NamespaceChoice.of(arguments.ns, arguments.exclude)
 
 
 def run(arguments: argparse.Namespace) -> int:

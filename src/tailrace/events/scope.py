@@ -10,6 +10,8 @@ from typing import Final
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.events.cluster_time import ClusterTime, in_words
+from tailrace.namespaces import KeptPeriods, NamespaceChoice
 
 CLUSTER_DATABASE: Final = "admin"
 INTERNAL_DATABASES: Final = frozenset({"admin", "config", "local"})
@@ -124,6 +126,37 @@ class Scope:
         if self.kind is ScopeKind.CLUSTER:
             return "the cluster"
         return f"{self.kind.value} {self.db}" + (f".{self.coll}" if self.coll else "")
+
+
+def check_kept(
+    scope: Scope, kept: KeptPeriods, start: int | None, chosen: NamespaceChoice | None = None
+) -> None:
+    """Raise unless everything that a stream could see from a cluster time on is kept; None is from now on.
+
+    A stream that shows only what is ``chosen`` needs no more than that.
+    """
+
+    def keeps(choice: NamespaceChoice) -> bool:
+        if chosen is not None:
+            return chosen.is_within(choice)
+        if scope.coll is not None:
+            return choice.keeps(scope.db, scope.coll)
+        return choice.keeps_all(None if scope.kind is ScopeKind.CLUSTER else scope.db)
+
+    watched = scope if chosen is None else chosen
+    since = kept.since(keeps)
+    if since is None:
+        raise CommandError(
+            ErrorCode.CommandNotSupported,
+            f"not all changes of {watched} are kept here, but those of {kept.now}; watch what is kept, or "
+            "keep more with --ns and --exclude",
+        )
+    if start is not None and since and start <= since:
+        raise CommandError(
+            ErrorCode.ChangeStreamHistoryLost,
+            f"the changes of {watched} are kept since {in_words(ClusterTime(since))}, and the stream begins "
+            f"before that, at {in_words(ClusterTime(start))}; begin it later",
+        )
 
 
 def _check_database(name: str) -> None:

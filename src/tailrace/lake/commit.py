@@ -15,6 +15,7 @@ from tailrace.lake.data_file import AddedFile
 from tailrace.lake.log_writer import tidy_log, write_commit
 from tailrace.lake.positions import BEGINS, THROUGH, mark_transactions, position_transactions
 from tailrace.lake.table import HistoryTable
+from tailrace.namespaces import NamespaceChoice
 
 _ATTEMPTS: Final = 10
 _CHECKPOINT_ANYWAY: Final = 1000
@@ -84,6 +85,26 @@ def change_files(
         if is_done:
             return True
     return False
+
+
+def keep_more(
+    table: HistoryTable,
+    choice: NamespaceChoice,
+    *,
+    since: int,
+    added: Sequence[AddedFile] = (),
+    removed: Sequence[AddedFile] = (),
+) -> bool:
+    """Keep more namespaces after the cluster time ``since``.
+
+    If that is before the end of the history, ``added`` have all rows from there to the end, and replace
+    ``removed``. Return False, and change nothing, if another process has changed the history meanwhile.
+    """
+    if not table.files.holds([file.path for file in removed]):
+        return False
+    _check_presence(table, added)
+    kept = table.kept.widened(choice, since)
+    return write_commit(table, "WRITE", added=added, removed=removed, kept=kept)
 
 
 def _check_files(table: HistoryTable, added: Sequence[AddedFile], after: int, through: int) -> None:

@@ -35,10 +35,13 @@ from tailrace.lake.files.file_list import FileList
 from tailrace.lake.positions import BEGINS, THROUGH, position_names
 from tailrace.lake.schema import FORMAT
 from tailrace.lake.storage.log_store import LogStore
+from tailrace.namespaces import KeptPeriods
 
 IDENTITY: Final = "tailrace.identity"
 FORMAT_KEY: Final = "tailrace.format"
 """Entries of the table's configuration: whose history it is, and the format of its rows"""
+KEPT: Final = "tailrace.kept"
+"""Which namespaces the history keeps, and since when; one without this entry keeps all."""
 _SERVER_VERSION: Final = "tailrace.serverVersion"
 _COMPATIBILITY: Final = "tailrace.featureCompatibilityVersion"
 
@@ -171,6 +174,7 @@ class DeltaLog:
         """The shards of the source at the newest commit, if they may change"""
         self.table: dict[str, dict[str, Any]] = {}
         """The actions about the table itself: `metaData` and `protocol`"""
+        self.kept = KeptPeriods()
         self._checkpoint: str | None = None
         self._checkpoint_due = 0.0
         self._load()
@@ -301,6 +305,8 @@ class DeltaLog:
             self.files = files.changed(changes.removed.keys(), added)
         except (KeyError, TypeError, ValueError, CommandError):
             raise changed_by_others(self._path) from None
+        if "metaData" in changes.table:
+            self.kept = KeptPeriods.from_text(table["metaData"].get("configuration", {}).get(KEPT))
         self.table = table
         self.transactions = transactions
         if changes.shards is not None:

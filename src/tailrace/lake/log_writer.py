@@ -19,6 +19,7 @@ from tailrace.errors import HistoryError
 from tailrace.lake.data_file import AddedFile
 from tailrace.lake.delta_log import (
     COMMIT_DETAILS,
+    KEPT,
     SHARDS,
     commit_name,
     delta_table,
@@ -34,6 +35,7 @@ from tailrace.lake.files.checkpoints import (
 )
 from tailrace.lake.storage.log_store import LogStore
 from tailrace.lake.table import HistoryTable
+from tailrace.namespaces import KeptPeriods
 
 _JSON: Final = json.JSONEncoder(separators=(",", ":"))
 CHECKPOINT_COMMITS: Final = 100
@@ -53,11 +55,13 @@ def write_commit(
     changes_data: bool = True,
     transactions: Sequence[tuple[str, int]] = (),
     shards: Mapping[str, Any] | None = None,
+    kept: KeptPeriods | None = None,
 ) -> bool:
     """Commit on top of the version that ``table`` shows; False if somebody else's commit came first.
 
     ``transactions`` are names of applications and their versions, ``shards`` those of the source from now on,
-    if they have changed. Durable when this returns.
+    if they have changed, and ``kept`` are the namespaces of the history, if these have. Durable when this
+    returns.
     """
     now = time.time_ns() // 1_000_000
     # The number tells the commit from another one with the same content, of somebody else.
@@ -76,6 +80,10 @@ def write_commit(
             }
         }
     ]
+    if kept is not None:
+        metadata = table.log.table["metaData"]
+        configuration = {**(metadata.get("configuration") or {}), KEPT: kept.to_text()}
+        actions.append({"metaData": {**metadata, "configuration": configuration}})
     actions += (
         {"txn": {"appId": name, "version": version, "lastUpdated": now}} for name, version in transactions
     )

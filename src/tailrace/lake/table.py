@@ -18,6 +18,7 @@ from tailrace.events.stream_release import CURRENT_RELEASE, StreamRelease
 from tailrace.lake.delta_log import (
     FORMAT_KEY,
     IDENTITY,
+    KEPT,
     DeltaLog,
     in_short,
     is_table,
@@ -29,6 +30,7 @@ from tailrace.lake.files.reading import BATCH_ROWS, read_rows
 from tailrace.lake.positions import BEGINS, THROUGH, position_transactions, read_mark, read_position
 from tailrace.lake.schema import FORMAT, SCHEMA, STREAM_COLUMNS
 from tailrace.lake.storage.log_store import LogStore, open_store
+from tailrace.namespaces import EVERYTHING_KEPT, KeptPeriods, NamespaceChoice
 
 _CONFIGURATION: Final = {
     "delta.checkpointInterval": "100",
@@ -68,12 +70,13 @@ class HistoryTable:
         identity: str,
         begins: int,
         release: StreamRelease = CURRENT_RELEASE,
+        kept: NamespaceChoice = EVERYTHING_KEPT,
         options: Mapping[str, str] | None = None,
     ) -> "HistoryTable":
         """A new history of the deployment ``identity``, of everything after the cluster time ``begins``.
 
         ``release`` is that of the deployment. Streams of the history imitate it if a reader names no other.
-        ``options`` are those of `open`.
+        ``kept`` are the namespaces whose events it has. ``options`` are those of `open`.
         """
         store = open_store(path, options)
         needed = store.delta_options
@@ -90,6 +93,7 @@ class HistoryTable:
                     IDENTITY: identity,
                     FORMAT_KEY: str(FORMAT),
                     **release_entries(release),
+                    **({} if kept.is_free else {KEPT: KeptPeriods(((begins, kept),)).to_text()}),
                 },
                 storage_options=None if needed is None else dict(needed),
                 commit_properties=CommitProperties(app_transactions=start),
@@ -113,6 +117,11 @@ class HistoryTable:
     def release(self) -> StreamRelease:
         """The release of the deployment when the history was created; it holds what all releases show."""
         return self.log.release
+
+    @property
+    def kept(self) -> KeptPeriods:
+        """Which namespaces have their events here, and since when."""
+        return self.log.kept
 
     @property
     def begins(self) -> int:

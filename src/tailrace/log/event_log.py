@@ -13,6 +13,7 @@ from typing import Final, NamedTuple, Protocol
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.oplog_entry import OplogEntry
 from tailrace.events.promise import Promise
+from tailrace.events.scope import Scope, check_kept
 from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.oplog_match import EntryFilter
 from tailrace.events.stages.parts import DeploymentPart
@@ -21,6 +22,7 @@ from tailrace.events.stages.stage import VerbatimRow
 from tailrace.log.shared_output import SharedOutput
 from tailrace.log.verbatim_inserts import VerbatimInserts
 from tailrace.log.waiting import Waiter, Waiters
+from tailrace.namespaces import EVERYTHING_KEPT, KeptPeriods
 
 _EVENT_WEIGHT: Final = 1500
 _RUN_EVENT_WEIGHT: Final = 700
@@ -103,6 +105,8 @@ class EventLog(ABC):
         self.shared_output = SharedOutput()
         self.lookups = lookups
         """What the view parts of streams look up, by shard; that of a replica set is called ""."""
+        self.served = EVERYTHING_KEPT
+        """The namespaces whose streams are served, by the options of a server."""
 
     @property
     @abstractmethod
@@ -123,6 +127,16 @@ class EventLog(ABC):
     def has_more(self, after: int) -> bool:
         """Return whether there may be something after a cluster time."""
         return after < self.newest
+
+    @property
+    def kept(self) -> KeptPeriods:
+        """The namespaces whose events it has, and since when."""
+        return KeptPeriods()
+
+    def check_kept(self, scope: Scope, start: int | None) -> None:
+        """Raise 115 or 286 unless the log has all that a stream could see, from a cluster time on."""
+        check_kept(scope, KeptPeriods(((0, self.served),)), start)
+        check_kept(scope, self.kept, start)
 
     @abstractmethod
     def check_start(self, start: int) -> None:

@@ -30,6 +30,7 @@ from tailrace.log.recorded import RecordedItem, RowReader
 from tailrace.log.row_names import RowNames
 from tailrace.log.segments import Segments
 from tailrace.log.waiting import Waiter
+from tailrace.namespaces import KeptPeriods
 
 CALM_SECONDS: Final = 0.25
 _SECONDS_AFTER_FAULT: Final = 1.0
@@ -194,6 +195,11 @@ class HistoryLog(EventLog):
     def begins(self) -> int | None:
         """The cluster time after which the history has everything; None if there is none."""
         return None if self.table is None else self.table.begins
+
+    @property
+    def kept(self) -> KeptPeriods:
+        """Those of the table."""
+        return super().kept if self.table is None else self.table.kept
 
     def holds_from(self, start: int) -> bool:
         """Return whether everything from a cluster time on is in the history, or will be."""

@@ -14,6 +14,7 @@ from tailrace.log.event_log import EventLog, LogItem, Slice, VerbatimRun
 from tailrace.log.head import place_lost
 from tailrace.log.history_log import HistoryLog
 from tailrace.log.recorded import RecordedItem
+from tailrace.namespaces import KeptPeriods
 
 
 class Tiers(EventLog):
@@ -34,6 +35,11 @@ class Tiers(EventLog):
     @property
     def now(self) -> int:
         return self._head.now
+
+    @property
+    def kept(self) -> KeptPeriods:
+        """Those of the history: a stream that waits for long is continued there."""
+        return self._history.kept
 
     def check_start(self, start: int) -> None:
         """Raise ChangeStreamHistoryLost if neither has everything from ``start`` on."""

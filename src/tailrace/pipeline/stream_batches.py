@@ -13,6 +13,7 @@ from typing import Any, Final
 from tailrace.errors import CommandError
 from tailrace.events.cluster_time import cluster_time, increment_of, seconds_of
 from tailrace.events.position import EARLIEST, LATEST
+from tailrace.events.scope import check_kept
 from tailrace.pipeline.options.event_options import StreamRequest
 from tailrace.pipeline.streams.event_block import EventBlock
 from tailrace.pipeline.streams.event_source import Blocks
@@ -64,7 +65,12 @@ class StreamBatches:
         self._source.close()
 
     def _start(self, default: str) -> int:
-        """The cluster time after which the stream begins."""
+        """The cluster time after which the stream begins; raises if its events are not kept from there on."""
+        after = self._asked_start(default)
+        check_kept(self._request.scope, self._source.kept, after + 1, self._request.chosen)
+        return after
+
+    def _asked_start(self, default: str) -> int:
         planner, request = self._planner, self._request
         if planner.start is not None:
             if request.fail_on_data_loss:

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from tailrace.events.cluster_time import cluster_time, increment_of, seconds_of, to_timestamp
 from tailrace.events.oplog_entry import Head
+from tailrace.namespaces import EVERYTHING_KEPT, NamespaceChoice
 
 _LARGEST_INCREMENT: Final = (1 << 31) - 1
 
@@ -19,6 +20,8 @@ class EntryCondition:
 
     operations: frozenset[str] | None = None
     namespaces: frozenset[str] | None = None
+    kept: NamespaceChoice = EVERYTHING_KEPT
+    """Changes in other namespaces may be left out, and need not be."""
 
     @property
     def is_free(self) -> bool:
@@ -37,7 +40,7 @@ class EntryCondition:
             query["op"] = {"$in": sorted(self.operations)}
         if self.namespaces is not None:
             query["ns"] = {"$in": sorted(self.namespaces)}
-        return query
+        return query | self.kept.query()
 
 
 EVERYTHING = EntryCondition()

@@ -26,10 +26,10 @@ from pyspark.sql.types import (
 from tailrace.bson import raw as rawbson
 from tailrace.bson.dates import FIRST_DATE, LAST_DATE, MICROSECONDS
 from tailrace.lake.bulk.splicing import Bytes, Group, Piece, Positions, Slices, items, slices_of, spliced
-from tailrace.pipeline.rows.bulk.alike import FieldRun, UnevenError, groups_of
-from tailrace.pipeline.rows.bulk.json_texts import timestamp_pieces, write_json
-from tailrace.pipeline.rows.bulk.pieces import written_groups
-from tailrace.pipeline.rows.bulk.variants import write_variants
+from tailrace.lake.columns.bulk.alike import FieldRun, UnevenError, groups_of
+from tailrace.lake.columns.bulk.json_texts import timestamp_pieces, write_json
+from tailrace.lake.columns.bulk.pieces import written_groups
+from tailrace.lake.columns.bulk.variants import write_variants
 from tailrace.spark.row_values import Conversions, Converter
 
 _NOTHING: Final = frozenset({rawbson.NULL, rawbson.UNDEFINED})

@@ -134,7 +134,8 @@ class HistoryJob:
         held = self.table.through
         # On Spark Connect these files would have to be on the server's disk, and so is its checkpoint.
         store_file = None if is_connect(spark) else private_store_file(self._settings.history)
-        plan = BatchPlan(self._source, self._settings, held, cores, store_file)
+        kept = self.table.kept.now
+        plan = BatchPlan(self._source, self._settings, held, cores, kept, store_file)
         rows = spark.readStream.format(FORMAT).options(**plan.to_option()).load()
         writer = rows.writeStream.queryName(f"tailrace history {self._settings.history}")
         if is_connect(spark):

@@ -107,7 +107,8 @@ class BatchReader(SameVersion, DataSourceStreamReader, SupportsTriggerAvailableN
         assert isinstance(partition, PiecePartition)
         piece = partition.piece
         source = self._plan.source.having(piece.shards)
-        built = build(source, piece.interval, open_store(self._plan.settings.history, self._store_options))
+        store = open_store(self._plan.settings.history, self._store_options)
+        built = build(source, piece.interval, store, piece.kept)
         rows = sum(file.rows for file in built.files)
         done = pickle.dumps(BuiltPiece(piece, built.files, built.newest))
         yield str(self._plan.settings.history), rows, done

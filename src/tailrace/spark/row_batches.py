@@ -15,8 +15,8 @@ from tailrace.errors import CommandError
 from tailrace.events.cluster_time import as_signed, seconds_of
 from tailrace.events.stages.stage import Row
 from tailrace.lake.bulk.splicing import Positions
+from tailrace.lake.columns.bulk.alike import FieldRun, UnevenError, padded_buffer
 from tailrace.log.shared_output import AnyRow
-from tailrace.pipeline.rows.bulk.alike import FieldRun, UnevenError, padded_buffer
 from tailrace.pipeline.rows.schema import (
     CHANGE_TYPE,
     COMMIT_TIMESTAMP,

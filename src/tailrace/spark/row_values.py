@@ -41,7 +41,7 @@ from tailrace.bson import raw as rawbson
 from tailrace.bson.dates import FIRST_DATE, LAST_DATE
 from tailrace.errors import UsageError
 from tailrace.events.cluster_time import seconds_of
-from tailrace.pipeline.rows.variant import uuid_text, variant_of
+from tailrace.lake.columns.variant import uuid_text, variant_of
 
 Converter: TypeAlias = Callable[[bytes, int, int, int], Any]
 """From bytes, type byte, and where the value begins and ends, to the value; None for null."""

@@ -19,6 +19,7 @@ from tailrace.lake.commit import commit
 from tailrace.lake.table import HistoryTable
 from tailrace.log.head import has_entries_from
 from tailrace.mongod.store.store import Store
+from tailrace.namespaces import EVERYTHING_KEPT, NamespaceChoice
 from tailrace.pipeline.history.build import build
 from tailrace.sources.source import BATCH_BYTES, OplogSource, Volume
 
@@ -104,8 +105,15 @@ def _store_source(store: Store, lookups: Lookups | None) -> StoreSource:
 class HistoryBuilder:
     """Builds a history on request, and continuously between `start` and `stop`."""
 
-    def __init__(self, source: Store | OplogSource, path: str | Path, lookups: Lookups | None = None) -> None:
-        """``source`` is the store of a replica set, or any source."""
+    def __init__(
+        self,
+        source: Store | OplogSource,
+        path: str | Path,
+        lookups: Lookups | None = None,
+        kept: NamespaceChoice = EVERYTHING_KEPT,
+    ) -> None:
+        """``source`` is the store of a replica set, or any source. A new history has what is ``kept``."""
+        self._kept = kept
         self._source = _store_source(source, lookups) if isinstance(source, Store) else source
         self._path = path
         self._table: HistoryTable | None = None
@@ -120,7 +128,7 @@ class HistoryBuilder:
             end = self._source.promised() if through is None else through
             if end > table.through:
                 interval = Interval(table.through, end)
-                built = build(self._source, interval, self._path)
+                built = build(self._source, interval, self._path, table.kept.now)
                 commit(table, built.files, after=interval.after, through=end, newest=built.newest)
             return table.through
 
@@ -135,6 +143,7 @@ class HistoryBuilder:
                     identity=self._source.identity(),
                     begins=begins,
                     release=self._source.release() or CURRENT_RELEASE,
+                    kept=self._kept,
                 )
         return self._table
 

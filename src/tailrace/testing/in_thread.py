@@ -29,6 +29,7 @@ from tailrace.mongod.server.node import Node
 from tailrace.mongod.server.options import ServerOptions
 from tailrace.mongod.server.server import Server
 from tailrace.mongod.store.clock import WallClock
+from tailrace.namespaces import NamespaceChoice
 
 T = TypeVar("T")
 Document = dict[str, Any]
@@ -55,6 +56,7 @@ class Options(TypedDict, total=False):
     tls: Tls | None
     audit: AuditLog | None
     history: str | Path | None
+    kept: NamespaceChoice
     head: bool
     oplog_bytes: int
     max_bytes: int

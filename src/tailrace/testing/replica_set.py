@@ -69,7 +69,7 @@ class ReplicaSet(InThread[Server]):
 
         if self.options.history is None:
             raise RuntimeError("builds_history needs a folder; pass history=DIR")
-        return HistoryBuilder(self.server.store, self.options.history)
+        return HistoryBuilder(self.server.store, self.options.history, kept=self.options.kept)
 
     def _stop_serving(self) -> None:
         builder, self._builder = self._builder, None

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from tailrace.cli.logs.arguments import add_log_arguments
-from tailrace.cli.pipeline import add_history_arguments
+from tailrace.cli.pipeline import add_history_arguments, chosen_namespaces
 from tailrace.cli.serving.exposure import TEST_COMMANDS, check_exposure, is_loopback
 from tailrace.cli.serving.front_arguments import add_front_arguments
 from tailrace.cli.serving.page import add_http_argument
@@ -23,6 +23,7 @@ from tailrace.mongod.server.options import (
 )
 from tailrace.mongod.store.store import DEFAULT_OPLOG_SIZE
 from tailrace.mongod.store.tables import DEFAULT_MAP_SIZE
+from tailrace.namespaces import EVERYTHING_KEPT
 
 _MEGABYTE: Final = 1 << 20
 _MAX_OPLOG_MEGABYTES: Final = 1 << 20
@@ -210,6 +211,7 @@ def read_arguments(arguments: argparse.Namespace) -> ServerOptions:
         max_bytes=arguments.max_size * _GIGABYTE,
         max_connections=arguments.max_connections,
         head=arguments.head == "on",
+        kept=chosen_namespaces(arguments) or EVERYTHING_KEPT,
         log_level=arguments.log_level,
         parameters=parameters,
         arguments=tuple(sys.argv[1:]),

@@ -121,6 +121,11 @@ def _further(arguments: argparse.Namespace) -> list[str]:
         found += ["--master", arguments.spark_master]
     for setting in arguments.spark_conf:
         found += ["--spark-conf", setting]
+    for name in ("ns", "exclude"):
+        for pattern in getattr(arguments, name):
+            found += [f"--{name}={pattern}"]
+    if arguments.backfill:
+        found += ["--backfill"]
     return found
 
 

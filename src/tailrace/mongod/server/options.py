@@ -11,6 +11,7 @@ from tailrace.mongod.server.emulation.version import VERSION
 from tailrace.mongod.server.net.tls import Tls
 from tailrace.mongod.store.store import DEFAULT_OPLOG_SIZE
 from tailrace.mongod.store.tables import DEFAULT_MAP_SIZE
+from tailrace.namespaces import EVERYTHING_KEPT, NamespaceChoice
 
 DEFAULT_PORT: Final = 27017
 DEFAULT_CONNECTIONS: Final = 65_536
@@ -51,6 +52,8 @@ class ServerOptions:
     """Where log-ins, refusals and changes of users, roles and the catalog are written."""
     history: str | Path | None = None
     """The folder or the URL of this deployment's history; None is a server without one."""
+    kept: NamespaceChoice = EVERYTHING_KEPT
+    """The namespaces whose streams are served, and whose events the history has."""
     head: bool = True
     """Whether streams see entries of the oplog that are not yet in the history."""
     oplog_bytes: int = DEFAULT_OPLOG_SIZE

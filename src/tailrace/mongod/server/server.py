@@ -139,6 +139,7 @@ class Server(Stoppable):
         cluster_parameters.load(store)
         default_concerns.load(store)
         event_log, head = self._open_log(store)
+        event_log.served = options.kept
         return SharedBySet(
             store=store,
             state=SetState(options.replica_set, store.term),

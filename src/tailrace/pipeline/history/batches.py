@@ -16,6 +16,7 @@ from tailrace.errors import PipelineError
 from tailrace.events.entry_mark import EntryMark
 from tailrace.events.interval import Interval
 from tailrace.lake.data_file import AddedFile
+from tailrace.namespaces import EVERYTHING_KEPT, NamespaceChoice
 from tailrace.pipeline.history.offset import from_offset, shards_of, to_offset
 from tailrace.pipeline.history.settings import PIECES_PER_CORE, SMALL_BATCH_BYTES, PipelineSettings
 from tailrace.sources.planning import Planner
@@ -39,6 +40,8 @@ class BatchPlan:
     opens the table."""
     cores: int
     """Those of all executors together."""
+    kept: NamespaceChoice = EVERYTHING_KEPT
+    """The namespaces whose events the table has."""
     store_file: str | None = None
     """A private file of the driver with the options of the history's object store."""
 
@@ -68,6 +71,8 @@ class Piece:
     """The shards to read, if they may change."""
     membership: Mapping[str, Any]
     """All shards at the end of the batch, if they may change."""
+    kept: NamespaceChoice
+    """The namespaces whose events the history has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +130,7 @@ class BatchPlanner:
         shards = self._plan.source.members_for(shards_of(end), batch.after)
         marks = [batch.after, *self._cuts(batch), batch.through]
         return [
-            Piece(Interval(after, through), batch, promised, shards, shards_of(end))
+            Piece(Interval(after, through), batch, promised, shards, shards_of(end), self._plan.kept)
             for after, through in pairwise(marks)
             if after < through
         ]

@@ -2,7 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import Final
 
@@ -17,6 +17,8 @@ from tailrace.lake.bulk.rows import BulkRows, PreImageOf
 from tailrace.lake.data_file import AddedFile
 from tailrace.lake.storage.log_store import LogStore
 from tailrace.lake.writer import write_files
+from tailrace.namespaces import EVERYTHING_KEPT, NamespaceChoice
+from tailrace.pipeline.history.kept_rows import kept_rows
 from tailrace.sources.archives.entries import entry_time
 from tailrace.sources.conditions import EVERYTHING, EntryCondition
 from tailrace.sources.shard_events import ShardStages
@@ -37,13 +39,18 @@ class BuiltInterval:
     """The newest entry of each shard that has entries in the interval."""
 
 
-def build(source: OplogSource, interval: Interval, place: str | PathLike[str] | LogStore) -> BuiltInterval:
+def build(
+    source: OplogSource,
+    interval: Interval,
+    place: str | PathLike[str] | LogStore,
+    kept: NamespaceChoice = EVERYTHING_KEPT,
+) -> BuiltInterval:
     """Write the files of an interval; they belong to the table after the driver has committed them.
 
     An interval without events has none. Memory does not grow with the interval.
     """
     newest: dict[str, bytes] = {}
-    batches = shared_rows(source, interval.after, interval.through, newest=newest)
+    batches = shared_rows(source, interval.after, interval.through, newest=newest, kept=kept)
     files = write_files(place, batches, name=interval.name)
     return BuiltInterval(tuple(files), {shard: EntryMark.of(raw) for shard, raw in newest.items()})
 
@@ -57,12 +64,13 @@ def shared_rows(
     *,
     condition: EntryCondition = EVERYTHING,
     has_images: bool = True,
+    kept: NamespaceChoice = EVERYTHING_KEPT,
 ) -> Iterator[pa.RecordBatch]:
     """Return the rows of an interval in order: those that the row builder makes of `shared_events`, faster.
 
     One cluster time is never in two batches. Memory does not grow with the interval. ``newest`` is given the
-    newest entry of each shard. ``condition`` is what the source may leave out; without ``has_images``, no
-    pre-images are looked up.
+    newest entry of each shard. ``condition`` is what the source may leave out; rows of namespaces that are
+    not ``kept`` are left out. Without ``has_images``, no pre-images are looked up.
     """
     # Whether the ends of transactions are shown is up to the server, so the history has them.
     stages = {shard: ShardStages(source, shard, after, through, marks_end=True) for shard in source.shards()}
@@ -77,10 +85,11 @@ def shared_rows(
     has_images = has_images and any(stage.pre_image is not None for stage in stages.values())
     find: PreImageOf | None = pre_image_of if has_images else None
     rows = BulkRows(events_of, find, marks_end=True)
+    condition = replace(condition, kept=kept)
     for entries in time_slices(source, after, through, slice_entries, condition):
         if newest is not None:
             newest.update({shard: run[-1] for shard, run in entries.items() if run})
-        batch = rows.batch(entries)
+        batch = kept_rows(rows.batch(entries), kept)
         if batch.num_rows:
             yield batch
 

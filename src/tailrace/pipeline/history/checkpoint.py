@@ -16,6 +16,8 @@ from tailrace.errors import UsageError
 from tailrace.events.cluster_time import in_words
 from tailrace.events.stream_release import CURRENT_RELEASE
 from tailrace.lake.table import HistoryTable
+from tailrace.namespaces import EVERYTHING_KEPT
+from tailrace.pipeline.history.kept import settle_kept
 from tailrace.pipeline.history.offset import from_offset, shards_of
 from tailrace.pipeline.history.settings import PipelineSettings
 from tailrace.pipeline.history.timeline import check_timeline
@@ -40,7 +42,12 @@ def open_table(
             shutil.rmtree(settings.checkpoint, ignore_errors=True)  # of a history that was deleted there
         release = settings.release or source.release() or CURRENT_RELEASE
         return HistoryTable.create(
-            path, identity=identity, begins=source.beginning(), release=release, options=options
+            path,
+            identity=identity,
+            begins=source.beginning(),
+            release=release,
+            kept=settings.kept or EVERYTHING_KEPT,
+            options=options,
         )
     if settings.release is not None and settings.release.number != table.release.number:
         raise UsageError(
@@ -55,6 +62,7 @@ def open_table(
             "begins now"
         )
     check_timeline(source, table)
+    settle_kept(table, source, settings)
     return table
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from tailrace.events.stream_release import StreamRelease
+from tailrace.namespaces import NamespaceChoice
 from tailrace.places import is_object_store, local_path
 
 CHECKPOINT_FOLDER: Final = "_checkpoint"
@@ -44,6 +45,11 @@ class PipelineSettings:
     """Age at which events are removed; None for never."""
     keep_bytes: int | None = None
     """Size of the table above which the oldest events are removed; None for no limit."""
+
+    kept: NamespaceChoice | None = None
+    """The namespaces whose events the history has; None for those that it has already, or for all."""
+    backfill: bool = False
+    """Whether events of namespaces that are kept from now on are added from the oplog, too."""
 
     release: StreamRelease | None = None
     """The server release of a history that is created; None for that of the source."""

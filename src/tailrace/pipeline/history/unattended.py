@@ -19,7 +19,7 @@ class UnattendedPlanner(BatchPlanner):
     def __init__(self, plan: BatchPlan, options: Mapping[str, str]) -> None:
         """``options`` are those of the table's object store."""
         self._table = open_table(plan.source, plan.settings, options)
-        super().__init__(replace(plan, held=self._table.through))
+        super().__init__(replace(plan, held=self._table.through, kept=self._table.kept.now))
         # At once: a query that takes what is there may end before the first pause does.
         self._upkeep = Upkeep(plan.settings, options=options, first_pause=0)
         self._upkeep.start()

@@ -20,6 +20,7 @@ from tailrace.events.options import OPTIONS, OptionForm
 from tailrace.events.position import EARLIEST, LATEST
 from tailrace.events.scope import Scope
 from tailrace.events.stream_release import CURRENT_RELEASE, StreamRelease
+from tailrace.namespaces import NamespaceChoice
 from tailrace.pipeline.options.option_values import PASSWORD_FILE, STORE_FILE, OptionValues
 from tailrace.pipeline.rows.schema import Documents, FaultMode, Output, RowLayout
 from tailrace.pipeline.streams.open_source import SourceOptions
@@ -49,7 +50,8 @@ _IGNORED: Final = (
 _SOURCES: Final = ("uri", "history", "oplog", "oplogs", "path")
 _OTHERS: Final = (
     "changelog", "collation", "collection", "columnNameOfCorruptRecord", "columns", "database",
-    "documents", "documentsAs", "documentSchema", "endingOffsets", "endingTimestamp", "failOnDataLoss", "let",
+    "documents", "documentsAs", "documentSchema", "endingOffsets", "endingTimestamp", "exclude",
+    "failOnDataLoss", "let",
     "maxBytesPerTrigger", "maxEntriesPerTrigger", "mode", "ns", "options", "output", "outputExtendedJson",
     "parameters", "partitions", "pipeline", "preImages", "publishFullDocumentOnly", "rawData",
     "serverVersion", PASSWORD_FILE, STORE_FILE, "startingOffsets", "startingTimestamp", "startupMode",
@@ -64,6 +66,8 @@ class StreamRequest:
 
     source: SourceOptions
     scope: Scope
+    chosen: NamespaceChoice | None
+    """The namespaces that are shown, if that is not the whole scope; the pipeline begins with them."""
     change_stream: Mapping[str, Any]
     """The `$changeStream` document."""
     pipeline: tuple[Mapping[str, Any], ...]
@@ -105,7 +109,7 @@ def read_options(given: Mapping[str, str]) -> StreamRequest:
     """Read all options; `UsageError` if one of them is wrong."""
     values = OptionValues(_known_options(given))
     change_stream = _change_stream(values)
-    scope, watched = _scope(values, change_stream)
+    scope, chosen = _scope(values, change_stream)
     layout = _layout(values)
     if layout.output is Output.DOCUMENT and "publishFullDocumentOnly" in values:
         change_stream.setdefault("fullDocument", "updateLookup")
@@ -123,8 +127,9 @@ def read_options(given: Mapping[str, str]) -> StreamRequest:
     return StreamRequest(
         _source(values),
         scope,
+        chosen,
         change_stream,
-        (*watched, *_stages(values)),
+        (*([] if chosen is None else [{"$match": chosen.stage()}]), *_stages(values)),
         further,
         layout,
         starting=None if starting == "timestamp" else starting,
@@ -193,10 +198,18 @@ def _source(values: OptionValues) -> SourceOptions:
 # -- stream ------------------------------------------------------------------------------------------------
 
 
-def _scope(values: OptionValues, change_stream: Mapping[str, Any]) -> tuple[Scope, list[dict[str, Any]]]:
-    """What is watched, and the stage that selects several collections."""
+def _scope(values: OptionValues, change_stream: Mapping[str, Any]) -> tuple[Scope, NamespaceChoice | None]:
+    """What is watched, and what is shown of it if that is not everything."""
     database, collection = values.text("database"), values.text("collection")
     namespace, uri = values.text("ns"), values.text("uri")
+    chosen = values.namespaces()
+    if chosen is not None and not chosen.is_one_name:
+        if database is not None or collection is not None:
+            raise UsageError("name what is watched with ns and exclude, or with database and collection")
+        names = values.names("ns")
+        if any("." in name for name in names) and not all("." in name for name in names):
+            raise UsageError(f"ns has names with and without a dot: {namespace}; a whole database is db.*")
+        return Scope.cluster() if chosen.database is None else Scope.database(chosen.database), chosen
     if namespace is not None:
         database, dot, rest = namespace.partition(".")
         collection = rest if dot else None
@@ -205,14 +218,14 @@ def _scope(values: OptionValues, change_stream: Mapping[str, Any]) -> tuple[Scop
     if database is None:
         if collection is not None:
             raise UsageError("a collection needs its database: set the option database too")
-        return Scope.cluster(), []
+        return Scope.cluster(), None
     if collection == "*":
         collection = None
     if collection is not None and "," in collection:
-        names = [name.strip() for name in collection.split(",")]
-        return Scope.database(database), [{"$match": {"ns.coll": {"$in": names}}}]
+        several = [f"{database}.{name.strip()}" for name in collection.split(",")]
+        return Scope.database(database), NamespaceChoice.of(several)
     for_cluster = change_stream.get("allChangesForCluster") is True
-    return Scope.of(database, collection or None, all_changes_for_cluster=for_cluster), []
+    return Scope.of(database, collection or None, all_changes_for_cluster=for_cluster), None
 
 
 def _change_stream(values: OptionValues) -> dict[str, Any]:

@@ -19,7 +19,7 @@ HISTORY: Final = "history"
 _WRITER: Final = (HISTORY, STORE_FILE)
 _READER: Final = (
     *SOURCES, PASSWORD_FILE, "preImages", *_WRITER, "maxEntriesPerTrigger", "maxBytesPerTrigger",
-    "partitions", "keepSeconds", "keepBytes", "serverVersion",
+    "partitions", "keepSeconds", "keepBytes", "serverVersion", "ns", "exclude", "backfill",
 )  # fmt: skip
 _SPARKS: Final = ("checkpointlocation", "queryname", "outputmode")
 """Spark passes its own options to a sink, too."""
@@ -39,6 +39,8 @@ def read_plan(given: Mapping[str, str]) -> BatchPlan:
         keep_seconds=values.positive("keepSeconds"),
         keep_bytes=values.positive("keepBytes"),
         release=None if version is None else StreamRelease.parse(version),
+        kept=values.namespaces(),
+        backfill=values.flag("backfill"),
     )
     uri, oplogs = named_source(values)
     store_file = values.text(STORE_FILE)
@@ -49,7 +51,8 @@ def read_plan(given: Mapping[str, str]) -> BatchPlan:
         if uri is None
         else DeploymentSource(uri)
     )
-    return BatchPlan(source, settings, None, max(partitions // PIECES_PER_CORE, 1), store_file)
+    cores = max(partitions // PIECES_PER_CORE, 1)
+    return BatchPlan(source, settings, None, cores, store_file=store_file)
 
 
 def read_sink(given: Mapping[str, str]) -> tuple[str, str | None]:

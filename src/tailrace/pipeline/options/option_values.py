@@ -11,6 +11,7 @@ from typing import Any, Final, TypeVar
 
 from tailrace.bson import documents, extjson
 from tailrace.errors import CommandError, UsageError
+from tailrace.namespaces import NamespaceChoice
 from tailrace.places import archive_place
 from tailrace.sources.deployments.connection_string import ConnectionString
 
@@ -105,6 +106,20 @@ class OptionValues:
         if not isinstance(value, dict):
             raise UsageError(f"the option {name} must be an Extended JSON document, such as {{}}")
         return value
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """Return names between commas, or those of a JSON array, each once."""
+        text = self.text(name) or ""
+        found = self.json(name) if text.startswith("[") else text.split(",")
+        if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+            raise UsageError(f"the option {name} must be names between commas or a JSON array of names")
+        return tuple(dict.fromkeys(name for one in found if (name := one.strip())))
+
+    def namespaces(self) -> NamespaceChoice | None:
+        """What the options ns and exclude choose; None if there are none."""
+        if "ns" not in self and "exclude" not in self:
+            return None
+        return NamespaceChoice.of(self.names("ns"), self.names("exclude"))
 
     def paths(self, name: str) -> tuple[str, ...]:
         """Return one path, or those of a JSON array."""

@@ -11,6 +11,7 @@ from tailrace.events.promise import Promise
 from tailrace.events.stages.plan import Plan
 from tailrace.events.stream_release import StreamRelease
 from tailrace.log.shared_output import AnyRow
+from tailrace.namespaces import KeptPeriods
 from tailrace.pipeline.streams.event_block import EventBlock
 from tailrace.pipeline.streams.row_condition import ALL_ROWS, RowCondition
 from tailrace.sources.source import ShardMembership
@@ -64,6 +65,11 @@ class EventSource(ShardMembership, ABC):
     @abstractmethod
     def promised(self) -> Promise:
         """Return the cluster time up to which everything is there and will not change."""
+
+    @property
+    def kept(self) -> KeptPeriods:
+        """The namespaces whose events it has, and since when."""
+        return KeptPeriods()
 
     @abstractmethod
     def split(self, after: int, through: int, parts: int) -> list[int]:

@@ -21,6 +21,7 @@ from tailrace.lake.schema import STREAM_COLUMNS, time_of, times_of
 from tailrace.lake.storage.log_store import LogStore, open_store
 from tailrace.lake.storage.store_options import store_options
 from tailrace.lake.table import HistoryTable
+from tailrace.namespaces import KeptPeriods
 from tailrace.pipeline.streams.event_source import EventSource, StreamRun
 from tailrace.pipeline.streams.history_run import HistoryRun
 from tailrace.pipeline.streams.history_volume import HistoryVolume
@@ -73,6 +74,10 @@ class HistoryEvents(EventSource):
     def release(self) -> StreamRelease:
         """That of the deployment when the history was created."""
         return self._table().release
+
+    @property
+    def kept(self) -> KeptPeriods:
+        return self._table().kept
 
     def oldest(self) -> int:
         """Right after the cluster time the table begins with."""

@@ -24,8 +24,8 @@ from tailrace.lake.bulk.splicing import (
     slices_of,
     spliced,
 )
-from tailrace.pipeline.rows.bulk.alike import END, AlikeGroup, FieldRun, Flags, padded_buffer
-from tailrace.pipeline.rows.bulk.pieces import ApartError, all_of
+from tailrace.lake.columns.bulk.alike import END, AlikeGroup, FieldRun, Flags, padded_buffer
+from tailrace.lake.columns.bulk.pieces import ApartError, all_of
 
 _BOOLEANS: Final = padded([b"true", b"false"])
 _IS_ESCAPED: Final = np.array([byte < 0x20 or byte in b'"\\' for byte in range(256)], np.bool_)

@@ -6,7 +6,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from tailrace.lake.bulk.splicing import PADDING, Bytes, Piece, Positions
-from tailrace.pipeline.rows.bulk.alike import AlikeGroup, Flags
+from tailrace.lake.columns.bulk.alike import AlikeGroup, Flags
 
 Length: TypeAlias = int | Positions
 """Of all rows, or of each"""

@@ -18,9 +18,9 @@ from tailrace.lake.bulk.splicing import (
     lines,
     little_endian,
 )
-from tailrace.pipeline.rows import variant
-from tailrace.pipeline.rows.bulk.alike import END, AlikeGroup, FieldRun
-from tailrace.pipeline.rows.bulk.pieces import ApartError, Length, Written, all_of, padded_lines
+from tailrace.lake.columns import variant
+from tailrace.lake.columns.bulk.alike import END, AlikeGroup, FieldRun
+from tailrace.lake.columns.bulk.pieces import ApartError, Length, Written, all_of, padded_lines
 
 _MAX_SHORT: Final = 63
 _OFFSETS: Final = {1: "<u1", 2: "<u2", 4: "<u4"}

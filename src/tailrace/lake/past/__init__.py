@@ -1,0 +1,1 @@
+"""Collections as they were: documents rebuilt from the changes in a history."""

@@ -1,0 +1,130 @@
+"""Which collection had a name at a cluster time, and whether the history has all of its changes.
+
+A collection is known by its UUID: a rename moves it to another name, and one that is dropped and created
+again is another one. Resharding gives a collection a new UUID, and its documents with it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from tailrace.bson import documents
+from tailrace.errors import HistoryError
+from tailrace.events.change_event import CHANGES
+from tailrace.events.cluster_time import in_words
+from tailrace.events.scope import Namespace, Scope, check_kept
+from tailrace.lake.schema import times_of
+from tailrace.lake.table import HistoryTable
+
+_NAMED: Final = ("operation", "db", "coll", "uuid")
+_RENAMED: Final = "rename"
+_NAMING: Final = frozenset({"create", "drop", "dropDatabase", _RENAMED})
+_RESHARDING: Final = "system.resharding."
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """A collection and the interval of its changes."""
+
+    uuids: frozenset[str]
+    """Several if it was resharded."""
+    after: int
+    """The cluster time after which its changes begin."""
+
+
+@dataclass(slots=True)
+class _Collection:
+    uuids: set[str]
+    after: int | None
+    """None if it was there before the history began."""
+
+
+@dataclass(slots=True)
+class _Names:
+    """The collections of one database, as its changes are read in order."""
+
+    database: str
+    begins: int
+    by_name: dict[str, _Collection] = field(default_factory=dict)
+
+    def changed(self, coll: str, uuid: str) -> None:
+        """A document of a collection was changed."""
+        known = self.by_name.get(coll)
+        if known is None or uuid not in known.uuids:
+            self.by_name[coll] = self._found(uuid)
+
+    def apply(self, event: Mapping[str, Any], uuid: str | None, time: int) -> None:
+        """Something else happened."""
+        operation, coll = event["operationType"], event.get("ns", {}).get("coll")
+        if event.get("fromMigrate"):
+            if operation == _RENAMED and coll.startswith(_RESHARDING) and uuid is not None:
+                self._resharded(event["to"]["coll"], uuid)
+        elif operation == "dropDatabase":
+            self.by_name.clear()
+        elif operation == "drop":
+            self.by_name.pop(coll, None)
+        elif operation == "create" and uuid is not None:
+            self.by_name[coll] = _Collection({uuid}, time - 1)
+        elif operation == _RENAMED and uuid is not None:
+            known = self.by_name.pop(coll) if coll in self.by_name else self._found(uuid)
+            self.by_name[event["to"]["coll"]] = known
+
+    def _resharded(self, coll: str, uuid: str) -> None:
+        """The copy with another shard key has got the name; its documents are those that were there."""
+        if coll in self.by_name:
+            self.by_name[coll].uuids.add(uuid)
+        else:
+            self.by_name[coll] = self._found(uuid)
+
+    def _found(self, uuid: str) -> _Collection:
+        """A collection without its creation; with an oplog from its beginning on, nothing was before."""
+        return _Collection({uuid}, None if self.begins else 0)
+
+
+def find_lineage(table: HistoryTable, namespace: Namespace, through: int) -> Lineage | None:
+    """The collection that had a name at a cluster time; None if none had.
+
+    Raises `HistoryError` if some of its changes are not in the history.
+    """
+    scope = Scope.collection(namespace.db, namespace.coll)
+    check_kept(scope, table.kept, None)
+    names = _names_at(table, namespace.db, through)
+    found = names.by_name.get(namespace.coll)
+    if found is None:
+        return None
+    if found.after is None:
+        raise HistoryError(
+            f"the history in {table.place} begins with {in_words(table.begins)}, and {namespace} was there "
+            "before: its documents cannot be rebuilt; copy the collection with tailrace mirror"
+        )
+    check_kept(scope, table.kept, found.after + 1)
+    return Lineage(frozenset(found.uuids), found.after)
+
+
+def _names_at(table: HistoryTable, database: str, through: int) -> _Names:
+    names = _Names(database, table.begins)
+    for batch in table.read(table.begins, through, columns=_NAMED):
+        inside = pc.fill_null(pc.equal(batch.column("db").cast(pa.string()), database), False)
+        rows = batch.filter(inside)
+        columns = [rows.column(name).to_pylist() for name in _NAMED]
+        for time, operation, _, coll, uuid in zip(times_of(rows).tolist(), *columns, strict=True):
+            if operation in CHANGES and coll is not None and uuid is not None:
+                names.changed(coll, uuid)
+            elif operation in _NAMING:
+                names.apply(_event(table, time, operation, coll, uuid), uuid, time)
+    return names
+
+
+def _event(
+    table: HistoryTable, time: int, operation: str, coll: str | None, uuid: str | None
+) -> Mapping[str, Any]:
+    """The event of a row; there are few that are no document changes."""
+    for batch in table.read(time - 1, time, columns=("operation", "coll", "uuid", "event")):
+        for row in batch.to_pylist():
+            if (row["operation"], row["coll"], row["uuid"]) == (operation, coll, uuid):
+                event: Mapping[str, Any] = documents.decode(row["event"])
+                return event
+    raise HistoryError(f"the history in {table.place} was changed while it was read; try again")
