@@ -15,7 +15,7 @@ def test_batches_are_those_of_pymongo() -> None:
         numbers.insert_many([{"_id": number, "text": "x" * number} for number in range(120)])
         with ReplyCursor(numbers, {}, batch_size=7) as cursor:
             found = list(raw_batches(cursor))
-        assert found == list(numbers.find_raw_batches({}, batch_size=7))
+        assert found == list(raw_batches(numbers.find_raw_batches({}, batch_size=7)))
         assert len(found) > 10
         assert [document["_id"] for batch in found for document in bson.decode_all(batch)] == [*range(120)]
         with ReplyCursor(numbers, {"_id": -1}) as cursor:

@@ -56,13 +56,18 @@ def test_two_workers_without_a_shared_folder_build_the_history_of_a_local_one(
     hidden.mkdir()
     home = spark_home(tmp_path / "spark")
     place = objects.url(uuid4().hex)
+    # Tasks wait for both workers, so both have some.
+    settings = [
+        "--conf", f"spark.executorEnv.JAVA_HOME={java_home(tmp_path / 'java', hidden)}",
+        "--conf", "spark.scheduler.minRegisteredResourcesRatio=1.0",
+        "--conf", f"spark.scheduler.maxRegisteredResourcesWaitingTime={SECONDS}s",
+    ]  # fmt: skip
     environment = os.environ | objects.environment() | {
         "SPARK_HOME": str(home),
         "SPARK_LOCAL_IP": "127.0.0.1",
         "XDG_CACHE_HOME": str(hidden / "cache"),
         "JAVA_TOOL_OPTIONS": _LIGHT,
-        "PYSPARK_SUBMIT_ARGS": f"--conf spark.executorEnv.JAVA_HOME={java_home(tmp_path / 'java', hidden)} "
-        "pyspark-shell",
+        "PYSPARK_SUBMIT_ARGS": shlex.join([*settings, "pyspark-shell"]),
     }  # fmt: skip
     with ReplicaSet() as rs:
         rs.client().shop.orders.insert_many([{"_id": number, "text": "x" * 50} for number in range(600)])
