@@ -19,7 +19,7 @@ JVM_TESTERS ?= 2
 # Of each random comparison with a real MongoDB.
 SEEDS ?= 20
 
-.PHONY: browser clients collected java package site mongod lint run serve tour test test-jvm test-others test-slow test-icu oracle mutants check attack bench native clean
+.PHONY: browser clients collected java package site mongod mongo-tools lint run serve tour test test-jvm test-others test-slow test-icu oracle mutants check attack bench native clean
 
 $(READY): pyproject.toml constraints.txt
 	@test -n "$(PYTHON)" || { echo "Tailrace needs Python 3.11 or newer on the path"; exit 1; }
@@ -47,6 +47,10 @@ clients: $(NODE)/.ready $(JARS)/.ready ## the Node.js driver, mongosh and the Ja
 
 mongod: $(READY) ## a real MongoDB server, for the tests that compare with it
 	@$(BIN)/python -m tools.get_mongod || true
+
+# A minute of a core: not part of `make test`, which runs their tests where they are.
+mongo-tools: $(READY) ## mongodump, mongorestore, mongotop and the other tools of MongoDB, built with Go, for their tests
+	@$(BIN)/python -m tools.get_mongo_tools || true
 
 # The tests of the page are skipped where there is none.
 browser: ## Chromium for the tests of the page, from the packages of the system
@@ -99,8 +103,8 @@ test-icu: $(READY) ## the tests of collations with ICU, which the environment of
 	PYTHONPATH=$(VENV)/icu $(BIN)/pytest -q tests/query/test_collation.py tests/query/test_collation_icu.py \
 		tests/query/test_sorting.py tests/mongod/store/test_index_keys.py tests/mongod/server/test_indexes.py
 
-oracle: $(READY) java mongod ## everything beside a real MongoDB, with SEEDS seeds
-	TAILRACE_ORACLE_SEEDS=$(SEEDS) $(BIN)/pytest tests/oracle -n $(TESTERS) --dist worksteal
+oracle: $(READY) java mongod mongo-tools ## everything beside a real MongoDB, with SEEDS seeds; and its tools
+	TAILRACE_ORACLE_SEEDS=$(SEEDS) $(BIN)/pytest tests/oracle tests/clients/test_mongo_tools.py -n $(TESTERS) --dist worksteal
 
 mutants: $(READY) java ## how many seeded changes of the source the tests notice: SEED, COUNT, ONLY, RECORD=1
 	$(BIN)/python -m tools.mutants $(if $(SEED),--seed $(SEED)) $(if $(COUNT),--count $(COUNT)) $(if $(ONLY),--only $(ONLY)) \
@@ -135,4 +139,4 @@ bench: $(READY) ## ratios measured in one run
 	$(BIN)/python -m bench
 
 clean:
-	rm -rf $(VENV) $(NODE) $(JARS) .mongod .mypy_cache .pytest_cache .ruff_cache .mutants out native/target native/Cargo.lock
+	rm -rf $(VENV) $(NODE) $(JARS) .mongod .mongo-tools .mypy_cache .pytest_cache .ruff_cache .mutants out native/target native/Cargo.lock

@@ -8,6 +8,7 @@ import os
 import sys
 
 from bench import (
+    columns,
     drain,
     driver_drain,
     engine,
@@ -45,6 +46,7 @@ BENCHMARKS = {
     "files": files.main,
     "history-drain": history_drain.main,
     "row-shapes": row_shapes.main,
+    "columns": columns.main,
     "shard-plan": shard_plan.main,
     "sharded-streams": sharded_streams.main,
     "spark-history": spark_history.main,

@@ -1,8 +1,10 @@
 """What is shipped: metadata, the files of the source distribution, the pages of the site."""
 
+import re
 import tomllib
 from importlib.util import find_spec
 from pathlib import Path
+from runpy import run_path
 from typing import Any
 
 import pytest
@@ -11,6 +13,8 @@ import yaml
 import tailrace
 
 ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+LINK = re.compile(r"\]\(([^)\s]+)\)")
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
@@ -36,6 +40,40 @@ def test_the_source_distribution_names_files_that_exist() -> None:
 
 def test_the_version_is_that_of_the_package() -> None:
     assert PROJECT["version"] == tailrace.__version__
+
+
+def test_the_version_has_a_dated_heading_in_the_changelog() -> None:
+    headings = re.findall(r"^## (.+)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert headings[0] == "Unreleased"
+    assert re.fullmatch(rf"{re.escape(PROJECT['version'])} - \d{{4}}-\d\d-\d\d", headings[1])
+
+
+def test_the_description_for_the_package_index_has_no_link_that_leads_nowhere() -> None:
+    metadata = run_path(str(ROOT / "setup.py"))
+    shown = metadata["description"](README, "", "1.2.3")
+    assert not [target for target in LINK.findall(shown) if not target.startswith("https://")]
+    assert metadata["project_urls"]("", "1.2.3") == {}
+    # The pages are named as text.
+    assert "docs/testing.md" in shown
+    assert "](" not in shown.replace("](https://", "")
+
+
+def test_one_setting_makes_all_links_absolute() -> None:
+    metadata = run_path(str(ROOT / "setup.py"))
+    address = "https://code.example/team/tailrace"
+    shown = metadata["description"](README, address, "1.2.3")
+    links = LINK.findall(shown)
+    assert len(links) == len(LINK.findall(README))
+    assert all(link.startswith("https://") for link in links)
+    ours = [link for link in links if link.startswith(address)]
+    files = [link.removeprefix(address).partition("/v1.2.3/")[2].partition("#")[0] for link in ours]
+    assert not [name for name in files if not (ROOT / name).exists()]
+    assert set(metadata["project_urls"](address, "1.2.3")) == {
+        "Source",
+        "Documentation",
+        "Changelog",
+        "Issues",
+    }
 
 
 def test_spark_finds_the_format_by_the_name_of_a_module() -> None:

@@ -7,9 +7,12 @@ nor PyMongo.
 |---|---|
 | `watch`, `awatch` | a change stream of any MongoDB deployment, which resumes after errors |
 | `process`, `process_async` | every event handled at least once, with a stored position |
+| `consume`, `aconsume`, `ConsumerGroup` | a stream that several workers share |
 | `replay` | the events of archived oplogs |
 | `change_stream`, `register` | change streams as DataFrames on Spark |
+| `mirror` | collections as Delta tables, with Spark |
 | `HistoryTable` | reading the history table |
+| `bson_to_json`, `bson_to_columns` | documents of the history for DuckDB, Polars and Arrow |
 | `as_of` | a collection as it was at a moment, rebuilt from a history |
 | `explain_token` | what a resume token contains |
 | `ReplicaSet`, `ShardedCluster` | a MongoDB deployment inside a test |
@@ -23,6 +26,11 @@ if TYPE_CHECKING:
     from tailrace.client.aio import AsyncChangeStream, awatch, watch_async
     from tailrace.client.errors import MissingResumeTokenError
     from tailrace.client.events import EventRecord
+    from tailrace.client.groups.aio import AsyncConsumer, aconsume
+    from tailrace.client.groups.blocking import Consumer, consume
+    from tailrace.client.groups.control import ConsumerGroup
+    from tailrace.client.groups.delivery import DeadLetter, Delivery
+    from tailrace.client.groups.handling import Retries
     from tailrace.client.processing import process, process_async
     from tailrace.client.sync import ChangeStream, watch
     from tailrace.client.token_store import (
@@ -35,25 +43,31 @@ if TYPE_CHECKING:
     from tailrace.error_codes import ErrorCode
     from tailrace.errors import CommandError, DamagedInputError, HistoryError, TailraceError, UsageError
     from tailrace.events.token_explanation import TokenExplanation, explain_token
+    from tailrace.lake.columns.decoded import bson_to_columns, bson_to_json
     from tailrace.lake.past.as_of import CollectionAsOf, as_of
     from tailrace.lake.table import HistoryTable
     from tailrace.log.replay import replay
-    from tailrace.spark import change_stream, register
+    from tailrace.spark import change_stream, mirror, register
     from tailrace.testing.older_servers import older_servers_accepted
     from tailrace.testing.replica_set import ReplicaSet
     from tailrace.testing.sharded_cluster import ShardedCluster
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "AsyncChangeStream",
     "AsyncCollectionTokenStore",
+    "AsyncConsumer",
     "AsyncTokenStore",
     "ChangeStream",
     "CollectionAsOf",
     "CollectionTokenStore",
     "CommandError",
+    "Consumer",
+    "ConsumerGroup",
     "DamagedInputError",
+    "DeadLetter",
+    "Delivery",
     "ErrorCode",
     "EventRecord",
     "FileTokenStore",
@@ -61,16 +75,22 @@ __all__ = [
     "HistoryTable",
     "MissingResumeTokenError",
     "ReplicaSet",
+    "Retries",
     "ShardedCluster",
     "TailraceError",
     "TokenExplanation",
     "TokenStore",
     "UsageError",
     "__version__",
+    "aconsume",
     "as_of",
     "awatch",
+    "bson_to_columns",
+    "bson_to_json",
     "change_stream",
+    "consume",
     "explain_token",
+    "mirror",
     "missing_for_spark",
     "older_servers_accepted",
     "process",
@@ -86,6 +106,11 @@ _NAMES: Final = {
     "tailrace.client.aio": ("AsyncChangeStream", "awatch", "watch_async"),
     "tailrace.client.errors": ("MissingResumeTokenError",),
     "tailrace.client.events": ("EventRecord",),
+    "tailrace.client.groups.aio": ("AsyncConsumer", "aconsume"),
+    "tailrace.client.groups.blocking": ("Consumer", "consume"),
+    "tailrace.client.groups.control": ("ConsumerGroup",),
+    "tailrace.client.groups.delivery": ("DeadLetter", "Delivery"),
+    "tailrace.client.groups.handling": ("Retries",),
     "tailrace.client.processing": ("process", "process_async"),
     "tailrace.client.sync": ("ChangeStream", "watch"),
     "tailrace.client.token_store": (
@@ -98,10 +123,11 @@ _NAMES: Final = {
     "tailrace.error_codes": ("ErrorCode",),
     "tailrace.errors": ("CommandError", "DamagedInputError", "HistoryError", "TailraceError", "UsageError"),
     "tailrace.events.token_explanation": ("TokenExplanation", "explain_token"),
+    "tailrace.lake.columns.decoded": ("bson_to_columns", "bson_to_json"),
     "tailrace.lake.past.as_of": ("CollectionAsOf", "as_of"),
     "tailrace.lake.table": ("HistoryTable",),
     "tailrace.log.replay": ("replay",),
-    "tailrace.spark": ("change_stream", "register"),
+    "tailrace.spark": ("change_stream", "mirror", "register"),
     "tailrace.testing.older_servers": ("older_servers_accepted",),
     "tailrace.testing.replica_set": ("ReplicaSet",),
     "tailrace.testing.sharded_cluster": ("ShardedCluster",),

@@ -4,8 +4,10 @@ import gzip
 from pathlib import Path
 
 import pytest
+from bson import encode
 
 from tests.cli.console import Here
+from tests.sources.archive_samples import dump_archive, entries
 
 
 @pytest.mark.parametrize(
@@ -37,12 +39,22 @@ def test_several_collections(here: Here, tailrace_uri: str, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["dump.archive", "dump.gz", "oplog.bson"])
-def test_an_archive_of_mongodump(here: Here, tmp_path: Path, name: str) -> None:
-    content = bytes.fromhex("6de29981") + b"\x10\0\0\0" + bytes(100)
+def test_an_archive_of_mongodump_without_an_oplog(here: Here, tmp_path: Path, name: str) -> None:
+    content = dump_archive({"shop.orders": [encode({"_id": 1})]})
     (tmp_path / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
     outcome = here("replay", tmp_path / name)
     assert outcome.code == 2
-    assert "was written by mongodump --archive" in outcome.sentence
+    assert "was written by mongodump --archive without its oplog; add --oplog" in outcome.sentence
+
+
+def test_an_archive_of_mongodump_as_the_dump_of_a_collection(here: Here, tmp_path: Path) -> None:
+    archive, oplog = tmp_path / "dump.archive", tmp_path / "oplog.bson"
+    archive.write_bytes(dump_archive({"shop.orders": [encode({"_id": 1})]}))
+    oplog.write_bytes(b"".join(entries(1)))
+    options = '{"fullDocument": "updateLookup"}'
+    outcome = here("replay", oplog, "--documents", f"shop.orders={archive}", "--options", options)
+    assert outcome.code == 2
+    assert "name the file of the collection" in outcome.sentence
 
 
 @pytest.mark.parametrize(

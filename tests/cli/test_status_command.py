@@ -138,6 +138,7 @@ def test_a_token_is_resumed_from_the_oplog(here: Here, replica_set: ReplicaSet, 
     found = json.loads(outcome.output)["resumption"]
     assert outcome.code == 0
     assert (found["resumable"], found["tier"]) == (True, "the oplog")
+    assert found["eventsAfter"] == {"$numberInt": "3"}  # all of them in the entry of the token
     assert int(found["leavesOplogSeconds"]["$numberInt"]) > 0
     assert "then in the history" in here("token", tokens[1], "--source", replica_set.uri).output.decode()
 
@@ -150,6 +151,18 @@ def test_the_events_after_a_token_are_counted(
     later = 5 - 1 - number
     assert shown["resumable"] == ["yes, from the history"]
     assert int(shown["after"][0].split()[1]) >= later
+
+
+def test_many_events_after_a_token_are_shown_as_entries(here: Here) -> None:
+    with ReplicaSet() as replica_set:
+        orders = replica_set.client().shop.orders
+        with orders.watch() as stream:
+            orders.insert_one({"_id": -1})
+            token = next(stream)["_id"]["_data"]
+        for first in range(0, 1200, 400):
+            orders.insert_many([{"_id": first + number} for number in range(400)])
+        shown = rows(here("token", token, "--source", replica_set.uri).lines)
+    assert shown["after"] == ["it          3 oplog entries"]
 
 
 def test_a_token_of_another_deployment_is_not_there(here: Here, history: str, tokens: list[str]) -> None:
@@ -218,4 +231,5 @@ def test_a_real_server_is_asked_in_the_same_way(here: Here, tmp_path: Path) -> N
     assert shown["stream"][0].startswith("shop.orders")
     assert "GB" in shown["oplog"][0] or "MB" in shown["oplog"][0]
     assert found["resumable"] == ["yes, from the oplog"]
+    assert found["after"] == ["it          2 events"]
     assert "at the present rate" in found["stays"][0]

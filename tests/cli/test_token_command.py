@@ -6,9 +6,11 @@ import subprocess
 import sys
 from base64 import b64encode
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bson import decode, encode, json_util
+from pymongo.database import Database
 
 from tailrace.cli.main import main
 from tailrace.events.resume_token import ResumeToken
@@ -200,3 +202,23 @@ def test_a_high_water_mark_needs_no_event(capsys: pytest.CaptureFixture[str]) ->
 
 def test_lower_case_and_spaces_around(capsys: pytest.CaptureFixture[str]) -> None:
     assert explained(capsys, f"  {INSERT_V1.lower()}\n") == explained(capsys, INSERT_V1)
+
+
+def test_a_pipeline_that_hides_the_event_of_a_token_is_shown(
+    here: Here, tailrace_uri: str, tailrace_database: Database[dict[str, Any]]
+) -> None:
+    with tailrace_database.orders.watch() as stream:
+        tailrace_database.orders.insert_many([{"_id": number} for number in range(3)])
+        token = [next(stream)["_id"]["_data"] for _ in range(3)][1]
+    ns = f"{tailrace_database.name}.orders"
+    arguments = ("token", token, "--source", tailrace_uri, "--ns", ns, "--json", "--pipeline")
+    for number, is_hidden in ((1, False), (2, True)):
+        outcome = here(*arguments, json.dumps([{"$match": {"documentKey._id": number}}]))
+        assert outcome.code == 0
+        resumption = json.loads(outcome.output)["resumption"]
+        assert (resumption["resumable"], resumption["hiddenByPipeline"]) == (True, is_hidden)
+    hiding = json.dumps([{"$match": {"operationType": "delete"}}])
+    text = here("token", token, "--source", tailrace_uri, "--ns", ns, "--pipeline", hiding).lines
+    assert any(line.startswith("pipeline          hides the event of the token; ") for line in text)
+    assert "name it with --source" in here("token", token, "--pipeline", "[]").sentence
+    assert "Unrecognized pipeline stage" in here(*arguments, '[{"$nonsense": 1}]').sentence

@@ -15,7 +15,7 @@ from tailrace.events.stages.render import render
 from tailrace.lake.commit import commit
 from tailrace.lake.compaction import COLD_SECONDS, candidates, compact
 from tailrace.lake.deferred_entries import is_deferred
-from tailrace.lake.delta_log import delta_table
+from tailrace.lake.files.table_log import delta_table
 from tailrace.lake.retention import retain
 from tailrace.lake.rows import RowBuilder
 from tailrace.lake.schema import CANONICAL

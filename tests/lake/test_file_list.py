@@ -14,9 +14,9 @@ from deltalake import DeltaTable
 from tailrace.errors import HistoryError
 from tailrace.lake.commit import change_files
 from tailrace.lake.data_file import AddedFile
-from tailrace.lake.delta_log import delta_table
 from tailrace.lake.files.file_columns import columns_of, files_of
 from tailrace.lake.files.file_list import FileList, FileOrderError
+from tailrace.lake.files.table_log import delta_table
 from tailrace.lake.log_writer import make_checkpoint, write_commit
 from tailrace.lake.positions import THROUGH, position_transactions
 from tailrace.lake.table import HistoryTable

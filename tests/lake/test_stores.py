@@ -10,7 +10,7 @@ from tailrace.errors import HistoryError, StoreUnavailableError, UsageError
 from tailrace.events.change_event import ChangeEvent
 from tailrace.lake.commit import commit
 from tailrace.lake.compaction import compact
-from tailrace.lake.delta_log import delta_table
+from tailrace.lake.files.table_log import delta_table
 from tailrace.lake.retention import retain
 from tailrace.lake.rows import RowBuilder
 from tailrace.lake.storage.log_store import LogStore, open_store

@@ -35,8 +35,12 @@ _SOON = "&connectTimeoutMS=2000&heartbeatFrequencyMS=500&socketTimeoutMS=10000"
 
 @pytest.fixture(scope="module")
 def front(real_set: RealReplicaSet) -> Iterator[Fronted]:
-    with Fronted(real_set.uri) as found:
-        yield found
+    with real_set.client() as client:
+        # A no-op between two readings would move the position of one of them.
+        client.admin.command("setParameter", 1, writePeriodicNoops=False)
+        with Fronted(real_set.uri) as found:
+            yield found
+        client.admin.command("setParameter", 1, writePeriodicNoops=True)
 
 
 @pytest.fixture(scope="module", params=SEEDS)

@@ -27,7 +27,7 @@ from tests.support.fronted import Fronted
 
 Document = dict[str, Any]
 PAGE = Path(__file__).parents[2] / "docs" / "rights.md"
-SECONDS = 120
+SECONDS = 240
 
 
 class Guarded:

@@ -18,6 +18,7 @@ from tailrace.errors import CommandError
 from tailrace.events.cluster_time import from_timestamp
 from tailrace.events.interval import Interval as BuiltInterval
 from tailrace.events.layout.token import token_text
+from tailrace.events.resume_token import CURRENT_VERSION, ResumeToken
 from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stream_release import StreamRelease
 from tailrace.lake.commit import commit
@@ -177,6 +178,36 @@ def blocks_show_what_objects_show(history: History) -> None:
 
 def test_blocks_of_any_release_show_what_its_streams_show() -> None:
     check_histories(SEEDS[:4], blocks_show_what_objects_show)
+
+
+def newer_tokens_stay(history: History) -> None:
+    """Tokens of a stream of 6.0 that a newer token has resumed are of that version to its end."""
+    rng = random.Random(history.seed)
+    stream = any_stream(history, rng)
+    logs = history.split(1, history.seed)
+    with events_source(history, logs) as source, TemporaryDirectory() as folder:
+        table = history_source(Path(folder), source.files)
+        through = source.promised()
+        release = StreamRelease.parse("6.0.27")
+        mark = {"_data": ResumeToken.high_water_mark(1, CURRENT_VERSION).data}
+        spec = StreamSpec.of(stream.scope, {"resumeAfter": mark}, release=release)
+        for each in (source, table):
+            for parts in (1, 4):
+                events = _of_intervals(spec, each, through, parts)
+                assert events
+                tokens = [ResumeToken.parse(bsondocs.encode(token_of(event))) for event in events]
+                assert {token.version for token in tokens} == {CURRENT_VERSION}
+
+
+def _of_intervals(spec: StreamSpec, source: EventSource, through: int, parts: int) -> list[bytes]:
+    planner = StreamPlanner(spec, source)
+    end = planner.end(0, through) or through
+    intervals = planner.intervals(0, end, parts, has_resumed=True, finds_event=True)
+    return [row.raw for each in intervals for some in rows_of(spec, source, each) for row in some]
+
+
+def test_newer_tokens_stay_in_all_intervals() -> None:
+    check_histories(SEEDS[:4], newer_tokens_stay)
 
 
 def any_condition(events: Sequence[bytes], rng: random.Random) -> RowCondition:

@@ -129,6 +129,10 @@ def test_sources_and_the_sink_work_without_a_spark_context(server: str, tmp_path
     built_here(str(oplog), tmp_path / "here")
     assert data_files(own) == data_files(tmp_path / "here")
     assert HistoryTable.open(own).through == table.through
+    replay = ("-m", "tailrace", "replay", str(oplog), "--engine")
+    on_server = without_java(*replay, "spark", "--master", server)
+    assert on_server.returncode == 0, on_server.stderr
+    assert on_server.stdout == without_java(*replay, "local").stdout
 
 
 def test_the_sink_is_one_of_a_declarative_pipeline(server: str, tmp_path: Path) -> None:

@@ -10,8 +10,9 @@ from pymongo.collection import Collection
 from pyspark.sql import SparkSession
 
 from examples.keep_changelog import keep_changelog
-from examples.mirror_collection import merge, mirror_collection
+from examples.mirror_collection import count_by, mirror_collection
 from examples.read_history import activity, read_history
+from tailrace.lake.mirror.mirror_table import MirrorTable
 from tailrace.lake.schema import SCHEMA
 from tailrace.testing.history_builder import HistoryBuilder
 from tailrace.testing.replica_set import ReplicaSet
@@ -24,22 +25,21 @@ def changes_of_all_kinds(orders: "Collection[dict[str, Any]]", first: int) -> No
     orders.delete_many({"_id": {"$gte": first + 15}})
 
 
-def test_a_mirror_ends_equal_to_the_collection(spark: SparkSession, tmp_path: Path) -> None:
-    mirror = tmp_path / "mirror"
+def test_a_mirror_ends_equal_to_the_collection_and_can_be_asked(spark: SparkSession, tmp_path: Path) -> None:
     with ReplicaSet() as source:
         orders = source.client().shop.orders
-        for first in (0, 100):
-            changes_of_all_kinds(orders, first)
-            assert mirror_collection(spark, source.uri, "shop.orders", mirror).awaitTermination(180)
-            rows = DeltaTable(str(mirror)).to_pyarrow_table().to_pylist()
-            assert {row["document"] for row in rows} == {encode(document) for document in orders.find()}
-            assert len(rows) == orders.count_documents({})
-    dropped = spark.createDataFrame(
-        [("drop", None, None, "FF")],
-        "operationType STRING, documentKey BINARY, fullDocument BINARY, token STRING",
-    )
-    merge(dropped, str(mirror))
-    assert DeltaTable(str(mirror)).to_pyarrow_table().num_rows == 0
+        changes_of_all_kinds(orders, 0)
+        table = mirror_collection(spark, source.uri, "shop.orders", tmp_path / "lake")
+        assert count_by(table, "state") == {"new": 5, "paid": 9, "replaced": 1}
+        changes_of_all_kinds(orders, 100)
+        orders.insert_one({"_id": "text", "state": 5})
+        assert mirror_collection(spark, source.uri, "shop.orders", tmp_path / "lake") == table
+        found = MirrorTable.open(table).documents()
+        assert found == [encode(document) for document in orders.find().sort("_id")]
+    rows = DeltaTable(table).to_pyarrow_table(columns=["_id", "n", "lines", "_token"])
+    assert rows.num_rows == len(found)
+    drift = DeltaTable(str(tmp_path / "lake" / "_schema_changes")).to_pyarrow_table().to_pylist()
+    assert {(row["path"], row["what"]) for row in drift} >= {("_id", "type added"), ("state", "type added")}
 
 
 @pytest.fixture(scope="module")

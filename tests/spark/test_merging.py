@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from tailrace.errors import TailraceError
 from tailrace.lake.compaction import compact
 from tailrace.lake.table import HistoryTable
-from tailrace.spark.merging import SparkMerge, merging_tasks
+from tailrace.spark.task_runs import SparkMerge, merging_tasks
 from tests.lake.stored import canonical_events, fill, new_table
 from tests.support.whole_events import whole_events
 from tests.support.workload import generate

@@ -32,6 +32,8 @@ RAW_OPTIONS: Final = CodecOptions(
 COLLECTIONS: Final = ("orders", "stock", "users")
 RENAMED: Final = ("archive", "old")
 _ATTEMPTS: Final = 3
+_WITH_CLIENT_BULK: Final = 25
+"""The wire version of servers that know bulk writes over several collections."""
 _NOT_A_REFUSAL: Final = frozenset({int(ErrorCode.InternalError), None})
 
 
@@ -210,7 +212,9 @@ class ClientWorkload:
             key = {"_id": self._rng.randrange(30)}
             writes.append(InsertOne(self._new(), namespace=namespace))
             writes.append(UpdateOne(key, {"$inc": {"bulk": 1}}, upsert=True, namespace=namespace))
-        self._client.bulk_write(writes, ordered=self._rng.random() < 0.5)
+        ordered = self._rng.random() < 0.5
+        if self._client.admin.command("hello")["maxWireVersion"] >= _WITH_CLIENT_BULK:
+            self._client.bulk_write(writes, ordered=ordered)
 
     # -- transactions -----------------------------------------------------------------------------------
 

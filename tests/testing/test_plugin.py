@@ -26,6 +26,15 @@ def test_the_examples_of_the_page_pass(pytester: pytest.Pytester) -> None:
     run(pytester).assert_outcomes(passed=tests)
 
 
+def test_the_app_of_the_page_on_fastapi_passes_its_tests(pytester: pytest.Pytester) -> None:
+    page = (PAGE.parent / "fastapi.md").read_text()
+    files = re.findall(r"^```python\n# (\w+)\.py\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    assert [name for name, _ in files] == ["app", "test_app", "test_lost"]
+    pytester.makepyfile(**dict(files))
+    # The page shows code, not warnings of FastAPI's own dependencies.
+    pytester.runpytest_subprocess("-p", "no:cacheprovider").assert_outcomes(passed=3)
+
+
 def test_the_page_names_every_fixture(pytester: pytest.Pytester) -> None:
     result = run(pytester, "--fixtures", "-q")
     found = set(re.findall(r"^(tailrace_\w+)", result.stdout.str(), re.MULTILINE))

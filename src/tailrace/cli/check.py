@@ -15,7 +15,7 @@ from tailrace.mongod.store.tables import holds_store
 from tailrace.places import history_place, is_object_store
 
 if TYPE_CHECKING:
-    from tailrace.cli.check_history import HistoryCheck
+    from tailrace.cli.checking.history import HistoryCheck
 
 HELP: Final = "verify a data directory and its history"
 
@@ -84,7 +84,7 @@ def _is_history(place: str) -> bool:
 
 def _new_check(place: str) -> "HistoryCheck":
     try:
-        from tailrace.cli.check_history import HistoryCheck
+        from tailrace.cli.checking.history import HistoryCheck
     except ImportError as error:
         raise UsageError(
             f"a history needs the package {error.name}, which is not installed; install tailrace[spark]"

@@ -13,12 +13,15 @@ from tailrace.cli.settings.parser import CommandParser
 COMMANDS: Final = {
     "check": "tailrace.cli.check",
     "config": "tailrace.cli.config",
+    "consume": "tailrace.cli.consume",
+    "mirror": "tailrace.cli.mirroring.command",
     "pipeline": "tailrace.cli.pipeline",
     "replay": "tailrace.cli.replay",
     "serve": "tailrace.cli.serve",
     "spec-test": "tailrace.cli.spec_test",
     "status": "tailrace.cli.status",
     "token": "tailrace.cli.token",
+    "verify": "tailrace.cli.verify",
     "watch": "tailrace.cli.watch",
 }
 

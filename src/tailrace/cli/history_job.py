@@ -38,7 +38,7 @@ def run_history_job(arguments: argparse.Namespace) -> int:
         with (
             log_output(arguments.log_format, arguments.log_level) as handler,
             logging_to(handler, arguments.log_level),
-            _ending(with_input=arguments.end_with_input) as ending,
+            signals_set(with_input=arguments.end_with_input) as ending,
             PipelinePage(arguments) as page,
             _source(arguments) as source,
         ):
@@ -59,9 +59,9 @@ def _run(
     report = page.start(job.progress)
     through = job.progress.figures()["through"]
     _LOG.info("Starting Spark", extra=fields(history=arguments.history, through=through))
-    spark = start_session(arguments.master, dict(map(_conf, arguments.spark_conf)))
+    spark = start_session(arguments.master, dict(map(spark_setting, arguments.spark_conf)))
     try:
-        _handle_signals(ending)  # Spark has replaced the handlers
+        handle_signals(ending)  # Spark has replaced the handlers
         report.state = "running"
         job.run(spark, ending)
     finally:
@@ -122,15 +122,16 @@ def _source(arguments: argparse.Namespace) -> "OplogSource":
     return FilesSource(shards, images)
 
 
-def _conf(text: str) -> tuple[str, str]:
+def spark_setting(text: str) -> tuple[str, str]:
+    """An argument of --spark-conf."""
     return named_argument("--spark-conf", text, "NAME=VALUE")
 
 
 @contextmanager
-def _ending(*, with_input: bool) -> Iterator[threading.Event]:
+def signals_set(*, with_input: bool = False) -> Iterator[threading.Event]:
     """Yield an event that a signal sets, or the end of standard input."""
     ending = threading.Event()
-    _handle_signals(ending)
+    handle_signals(ending)
     if with_input:
         threading.Thread(target=_watch_input, args=(ending,), name="tailrace-input", daemon=True).start()
     try:
@@ -140,7 +141,8 @@ def _ending(*, with_input: bool) -> Iterator[threading.Event]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def _handle_signals(ending: threading.Event) -> None:
+def handle_signals(ending: threading.Event) -> None:
+    """Let signals set an event."""
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ending.set())
 

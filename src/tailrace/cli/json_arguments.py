@@ -13,6 +13,8 @@ from tailrace.errors import CommandError, UsageError
 from tailrace.events.stream_release import StreamRelease
 from tailrace.places import local_path
 
+_LONGEST_TIME: Final = 16
+"""Digits of a time without punctuation; a token has more."""
 _HEX: Final = re.compile(r"(?:[0-9A-Fa-f]{2})+")
 
 
@@ -47,6 +49,15 @@ def document_argument(option: str, text: str) -> dict[str, Any]:
     if not isinstance(value, dict):
         raise _not_a_document(option)
     return value
+
+
+def is_token(text: str) -> bool:
+    """Whether an argument is a resume token, and not a time.
+
+    >>> is_token("8263515EAC000000022B0429296E1404"), is_token('{"_data": "82"}'), is_token("20261117")
+    (True, True, False)
+    """
+    return '"_data"' in text or (len(text) > _LONGEST_TIME and _HEX.fullmatch(text.strip()) is not None)
 
 
 def token_argument(option: str, text: str) -> dict[str, Any]:

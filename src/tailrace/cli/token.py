@@ -9,7 +9,12 @@ from bson import Binary
 from tailrace.bson import extjson
 from tailrace.bson import raw as rawbson
 from tailrace.bson.documents import encode
-from tailrace.cli.json_arguments import document_argument, raw_document_argument, utf8_argument
+from tailrace.cli.json_arguments import (
+    document_argument,
+    raw_document_argument,
+    stages_argument,
+    utf8_argument,
+)
 from tailrace.cli.output import print_line
 from tailrace.cli.sources.connection import add_connection_arguments, connection_string
 from tailrace.errors import UsageError
@@ -52,6 +57,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DB[.COLL]",
         help="what the stream of the token watches; default: the whole deployment",
     )
+    parser.add_argument(
+        "--pipeline",
+        metavar="JSON",
+        help="the stages of the stream that is to resume: also show whether they hide the token's event",
+    )
     parser.add_argument("--json", action="store_true", help="print one canonical Extended JSON object")
 
 
@@ -68,6 +78,11 @@ def _resumption(
     arguments: argparse.Namespace, text: str, explanation: TokenExplanation
 ) -> "Resumption | None":
     source = arguments.source
+    pipeline = None
+    if arguments.pipeline is not None:
+        pipeline = stages_argument("--pipeline", arguments.pipeline)
+        if source is None or not is_uri(source):
+            raise UsageError("--pipeline is tried on a deployment; name it with --source URI")
     if source is None and arguments.source_file is None:
         return None
     if explanation.is_cut_off:
@@ -80,7 +95,7 @@ def _resumption(
         return at_history(history_place(source), token, explanation)
     uri = connection_string(arguments, source, from_environment=False)
     assert uri is not None
-    return at_deployment(uri, token, explanation, arguments.ns)
+    return at_deployment(uri, token, explanation, arguments.ns, pipeline)
 
 
 def _read(text: str) -> TokenExplanation:

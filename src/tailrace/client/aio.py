@@ -6,7 +6,7 @@ A call that is cancelled loses no event: the next call opens a cursor at the sam
 from collections.abc import AsyncIterator, Callable, Coroutine, Generator
 from functools import partial
 from types import TracebackType
-from typing import Any, Generic, Self, Unpack
+from typing import Any, Generic, Protocol, Self, TypeVar, Unpack
 
 from pymongo import AsyncMongoClient
 from pymongo.asynchronous.client_session import AsyncClientSession
@@ -48,7 +48,7 @@ def awatch(
     session: AsyncClientSession | None = None,
     merge_fragments: bool = False,
     **options: Unpack[Keywords],
-) -> "AsyncOpening[T]":
+) -> "AsyncOpening[AsyncChangeStream[T]]":
     """Open a change stream, with the options of `watch`.
 
     Used as ``async with awatch(collection) as stream:``, or as ``stream = await awatch(collection)``.
@@ -58,25 +58,32 @@ def awatch(
     )
 
 
-class AsyncOpening(Generic[T]):
-    """A stream that is opened when it is awaited, or when its block begins, at whose end it is closed."""
+class _Closable(Protocol):
+    async def close(self) -> None: ...
 
-    def __init__(self, opening: Callable[[], Coroutine[Any, Any, "AsyncChangeStream[T]"]]) -> None:
+
+C = TypeVar("C", bound=_Closable)
+
+
+class AsyncOpening(Generic[C]):
+    """What is opened when it is awaited, or when its block begins, at whose end it is closed."""
+
+    def __init__(self, opening: Callable[[], Coroutine[Any, Any, C]]) -> None:
         self._opening = opening
-        self._stream: AsyncChangeStream[T] | None = None
+        self._opened: C | None = None
 
-    def __await__(self) -> Generator[Any, None, "AsyncChangeStream[T]"]:
+    def __await__(self) -> Generator[Any, None, C]:
         return self._opening().__await__()
 
-    async def __aenter__(self) -> "AsyncChangeStream[T]":
-        self._stream = await self
-        return self._stream
+    async def __aenter__(self) -> C:
+        self._opened = await self
+        return self._opened
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._stream is not None:
-            await self._stream.close()
+        if self._opened is not None:
+            await self._opened.close()
 
 
 class AsyncChangeStream(ChangeStreamFlow[T]):

@@ -30,7 +30,12 @@ from tailrace.client.errors import MissingResumeTokenError
 from tailrace.client.fragments import FragmentCollector
 from tailrace.client.options import Document, Pipeline, StreamOptions, Target
 from tailrace.client.resumable import CURSOR_NOT_FOUND, CommandFailure, is_resumable
+from tailrace.client.token_order import comes_after, high_water_mark, text_of
+from tailrace.errors import CommandError
+from tailrace.events.resume_token import EVENT, ResumeToken
 
+TOKEN_NOT_FOUND: Final = 280
+"""ChangeStreamFatalError."""
 OPERATION_TIME_SINCE: Final = 7
 """The wire version of MongoDB 4.0, the first that accepts `startAtOperationTime`."""
 
@@ -73,6 +78,10 @@ class ChangeStreamMachine:
         self._has_returned = False
         self._batch: deque[Document] = deque()
         self._post_batch_token: Document | None = None
+        self._unproven: Document | None = self._token
+        """The token that the cursor was opened after, until the server has sent an event after it."""
+        self._hidden: Document | None = None
+        """A token whose event the pipeline hides: what is not after it is skipped."""
         self._fragments = FragmentCollector() if merge_fragments else None
 
     # -- events and position --------------------------------------------------------------------------
@@ -102,12 +111,16 @@ class ChangeStreamMachine:
             if token is None:
                 self.end()
                 raise MissingResumeTokenError
+            self._unproven = None
+            if self._hidden is not None and not comes_after(token, self._hidden):
+                continue
             if self._fragments is not None:
                 whole = self._fragments.add(event)
                 if whole is None:
                     continue
                 event = whole
             self._has_returned = True
+            self._hidden = None
             if batch or self._post_batch_token is None:
                 self._token = token
             else:
@@ -115,6 +128,7 @@ class ChangeStreamMachine:
             if not batch:
                 self._end_if_exhausted()
             return event
+        self._move_without_event()
         self._end_if_exhausted()
         return None
 
@@ -142,6 +156,12 @@ class ChangeStreamMachine:
 
     def _resume_point(self, wire_version: int) -> Document:
         """The start options of an aggregate that resumes: the specification's "Resume Process"."""
+        if (
+            self._hidden is not None
+            and self._token is not None
+            and not comes_after(self._token, self._hidden)
+        ):
+            return {"resumeAfter": _mark_of(self._hidden)}
         if self._token is not None:
             starts_after = self._starts_after and not self._has_returned
             return {"startAfter" if starts_after else "resumeAfter": self._token}
@@ -170,9 +190,16 @@ class ChangeStreamMachine:
         self.cursor = _cursor_of(cursor)
         self._batch = deque(events)
         if not events:
-            if self._post_batch_token is not None and not (self._fragments and self._fragments.is_between):
-                self._token = self._post_batch_token
+            self._move_without_event()
             self._end_if_exhausted()
+
+    def _move_without_event(self) -> None:
+        """Move the position to the end of a batch without events, or with skipped ones only."""
+        token = self._post_batch_token
+        if token is None or (self._fragments and self._fragments.is_between):
+            return
+        if self._hidden is None or comes_after(token, self._hidden):
+            self._token = token
 
     def _note_operation_time(self, reply: Document, events: Any, wire_version: int) -> None:
         """Save the time at which the stream was opened: without a token it resumes there."""
@@ -188,6 +215,23 @@ class ChangeStreamMachine:
         """End the stream if the server has closed the cursor; called when all events are taken."""
         if self.phase is Phase.OPEN and self.cursor is None:
             self.phase = Phase.ENDED
+
+    # -- a token whose event the pipeline hides -------------------------------------------------------
+
+    def token_to_prove(self, failure: CommandFailure) -> Document | None:
+        """The token that the server did not find, if the pipeline may hide its event; otherwise None."""
+        token = self._unproven
+        if failure.code != TOKEN_NOT_FOUND or not self._pipeline or token is None or self._hidden is not None:
+            return None
+        return token if self.phase is not Phase.ENDED and _names_event(token) else None
+
+    def pass_hidden(self, token: Document) -> None:
+        """Go on after an event that the server has and the pipeline hides.
+
+        The next command opens a cursor at the time of the event, and what is not after it is skipped.
+        """
+        self._hidden, self._unproven = token, None
+        self.interrupt()
 
     # -- failures -------------------------------------------------------------------------------------
 
@@ -238,3 +282,21 @@ def _cursor_of(reply: Mapping[str, Any]) -> Cursor | None:
         return None
     database, _, collection = reply["ns"].partition(".")
     return Cursor(reply["id"], database, collection)
+
+
+def _names_event(token: Document) -> bool:
+    """Whether a stream can begin at the time of a token, and skip what is not after it.
+
+    After an invalidation it cannot: the stream would be invalidated again.
+    """
+    try:
+        found = ResumeToken.parse_data(text_of(token))
+    except (CommandError, KeyError):
+        return False
+    return found.kind == EVENT and found.version > 0 and not found.from_invalidate
+
+
+def _mark_of(token: Document) -> Document:
+    """The token of the time of an event, before all events of this time."""
+    found = ResumeToken.parse_data(text_of(token))
+    return high_water_mark(found.cluster_time, found.version)

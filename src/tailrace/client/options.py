@@ -103,3 +103,19 @@ class StreamOptions:
     def start(self) -> Document:
         """The given start points, by their names in `$changeStream`."""
         return {name: self.stage[name] for name in START_OPTIONS if name in self.stage}
+
+
+def with_other_start(options: Keywords, token: Document) -> Keywords:
+    """Options of a stream that shows which events there are, one at a time, after a token."""
+    stage = {
+        name: value
+        for name, value in (options.get("stage_options") or {}).items()
+        if name not in START_OPTIONS and not name.startswith("fullDocument")
+    }
+    return {
+        "start_after": token,
+        "batch_size": 1,
+        "stage_options": stage,
+        "show_expanded_events": options.get("show_expanded_events"),
+        "command_options": options.get("command_options"),
+    }

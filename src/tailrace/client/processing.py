@@ -21,14 +21,13 @@ from pymongo.errors import ConnectionFailure
 from tailrace.client.aio import AsyncChangeStream, watch_async
 from tailrace.client.flow import Flow, run, run_async
 from tailrace.client.options import Document, Keywords, Pipeline
+from tailrace.client.outage import Outage
 from tailrace.client.sync import ChangeStream, watch
 from tailrace.client.token_store import AsyncTokenStore, TokenStore
 
 T = TypeVar("T", bound=Mapping[str, Any])
 
 SAVE_SECONDS: Final = 1.0
-_SHORTEST_PAUSE: Final = 0.1
-_LONGEST_PAUSE: Final = 5.0
 
 
 def with_start(options: Keywords, token: Document | None) -> Keywords:
@@ -144,11 +143,9 @@ class _Progress:
     def __init__(self, max_events: int | None, max_outage: float | None) -> None:
         self.handled = 0
         self._max_events = max_events
-        self._max_outage = max_outage
         self._saved: Document | None = None
         self._saved_at = time.monotonic()
-        self._outage_since: float | None = None
-        self._pause = _SHORTEST_PAUSE
+        self._outage = Outage(max_outage)
 
     def is_over(self) -> bool:
         return self._max_events is not None and self.handled >= self._max_events
@@ -164,16 +161,8 @@ class _Progress:
         return token
 
     def server_answered(self) -> None:
-        self._outage_since, self._pause = None, _SHORTEST_PAUSE
+        self._outage.end()
 
     def next_pause(self, *, can_resume: bool) -> float | None:
         """Seconds to wait before the next attempt; None to stop trying."""
-        if not can_resume:
-            return None
-        now = time.monotonic()
-        if self._outage_since is None:
-            self._outage_since = now
-        if self._max_outage is not None and now - self._outage_since >= self._max_outage:
-            return None
-        pause, self._pause = self._pause, min(self._pause * 2, _LONGEST_PAUSE)
-        return pause
+        return self._outage.next_pause() if can_resume else None

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Generic, TypeVar
 
 import pymongo
-from pymongo.errors import PyMongoError
+from pymongo.errors import OperationFailure, PyMongoError
 
 from tailrace.client.change_stream import ChangeStreamMachine, Verdict
 from tailrace.client.commands import Command
@@ -27,7 +27,16 @@ from tailrace.client.driver import (
     read_call,
 )
 from tailrace.client.flow import Flow
-from tailrace.client.options import Document, Keywords, Pipeline, StreamOptions, Target
+from tailrace.client.options import (
+    Document,
+    Keywords,
+    Pipeline,
+    StreamOptions,
+    Target,
+    with_other_start,
+)
+from tailrace.client.token_order import text_of
+from tailrace.events.resume_token import ResumeToken
 
 T = TypeVar("T", bound=Mapping[str, Any])
 
@@ -52,6 +61,9 @@ class ChangeStreamFlow(Generic[T]):
         machine = ChangeStreamMachine(
             target, copy.deepcopy(list(pipeline)), StreamOptions.of(options), merge_fragments=merge_fragments
         )
+        self._watched = watched
+        self._target = target, client
+        self._options = options
         self._client = client
         self._machine = machine
         self._settings = Settings(watched.read_preference, watched.read_concern, watched.codec_options)
@@ -152,6 +164,11 @@ class ChangeStreamFlow(Generic[T]):
                 )
             except Exception as error:
                 failure = failure_of(error, exchange.wire_version)
+                hidden = machine.token_to_prove(failure)
+                if hidden is not None and (yield from self._has_event(hidden)):
+                    yield from self._release()
+                    machine.pass_hidden(hidden)
+                    continue
                 verdict = machine.fail(failure)
                 if failure.from_server:
                     yield from self._release()
@@ -177,6 +194,25 @@ class ChangeStreamFlow(Generic[T]):
                 if self._abandoned is not None:
                     yield from self._kill_abandoned()
                 return
+
+    def _has_event(self, token: Document) -> Flow[bool]:
+        """Whether the stream without its pipeline has the event of a token.
+
+        The server reported an event after it, so there is one to wait for.
+        """
+        splits = ResumeToken.parse_data(text_of(token)).fragment is not None
+        stages: Pipeline = [{"$changeStreamSplitLargeEvent": {}}] if splits else []
+        options = with_other_start(self._options, token)
+        probe = type(self)(self._watched, *self._target, stages, None, options, merge_fragments=False)
+        try:
+            yield from probe._opening()
+            if not probe.pending:
+                yield from probe._waiting()
+        except OperationFailure:
+            return False
+        finally:
+            yield from probe._closing()
+        return True
 
     # -- the cursor's end -----------------------------------------------------------------------------
 

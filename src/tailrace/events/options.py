@@ -206,9 +206,14 @@ def _given(spec: Mapping[str, Any] | bytes) -> list[tuple[str, Any]]:
             (name.decode(errors="replace"), documents.decode_value(spec, kind, start, end))
             for kind, name, start, end in rawbson.elements(spec)
         ]
+    check_is_document(spec)
+    return list(spec.items())
+
+
+def check_is_document(spec: object) -> None:
+    """Refuse a value of `$changeStream` that is no document."""
     if not isinstance(spec, Mapping):
         raise CommandError(6188500, f"$changeStream must be an object, not {type_name(spec)}")
-    return list(spec.items())
 
 
 def _check_fields(given: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from tailrace.errors import HistoryError
 from tailrace.events.cluster_time import in_words
 from tailrace.events.entry_mark import EntryMark
 from tailrace.lake.data_file import AddedFile
-from tailrace.lake.log_writer import tidy_log, write_commit
+from tailrace.lake.log_writer import described, tidy_log, write_commit
 from tailrace.lake.positions import BEGINS, THROUGH, mark_transactions, position_transactions
 from tailrace.lake.table import HistoryTable
 from tailrace.namespaces import NamespaceChoice
@@ -104,7 +104,7 @@ def keep_more(
         return False
     _check_presence(table, added)
     kept = table.kept.widened(choice, since)
-    return write_commit(table, "WRITE", added=added, removed=removed, kept=kept)
+    return write_commit(table, "WRITE", added=added, removed=removed, metadata=described(table, kept))
 
 
 def _check_files(table: HistoryTable, added: Sequence[AddedFile], after: int, through: int) -> None:

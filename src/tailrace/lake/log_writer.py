@@ -9,29 +9,28 @@ object for each file. So commits and checkpoints are written here, and `deltalak
 import json
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from uuid import uuid4
 
 from deltalake.exceptions import DeltaError
 
 from tailrace import __version__
 from tailrace.errors import HistoryError
-from tailrace.lake.data_file import AddedFile
-from tailrace.lake.delta_log import (
-    COMMIT_DETAILS,
-    KEPT,
-    SHARDS,
-    commit_name,
-    delta_table,
-    in_short,
-    is_numbered,
-)
+from tailrace.lake.delta_log import KEPT
 from tailrace.lake.files.checkpoints import (
     LOG,
     LOG_HOURS,
     REMOVED_HOURS,
     newest_checkpoint,
     write_checkpoint,
+)
+from tailrace.lake.files.table_log import (
+    COMMIT_DETAILS,
+    SHARDS,
+    commit_name,
+    delta_table,
+    in_short,
+    is_numbered,
 )
 from tailrace.lake.storage.log_store import LogStore
 from tailrace.lake.table import HistoryTable
@@ -46,22 +45,57 @@ _PLAIN_WRITER: Final = 2
 """Writers of tables with a higher version have features of Delta to observe that Tailrace does not use"""
 
 
+class LoggedFile(Protocol):
+    """What the log has of a data file."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def modified(self) -> int: ...
+    @property
+    def stats(self) -> str: ...
+    @property
+    def tags(self) -> dict[str, str]: ...
+
+
+class LoggedTable(Protocol):
+    """What a commit needs of the table that it is made on top of."""
+
+    @property
+    def store(self) -> LogStore: ...
+    @property
+    def place(self) -> str: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def shards(self) -> Mapping[str, Any]: ...
+    def refresh(self) -> bool: ...
+
+
+def described(table: HistoryTable, kept: KeptPeriods) -> dict[str, Any]:
+    """The description of a history that keeps other namespaces from now on."""
+    metadata = table.log.table["metaData"]
+    configuration = {**(metadata.get("configuration") or {}), KEPT: kept.to_text()}
+    return {**metadata, "configuration": configuration}
+
+
 def write_commit(
-    table: HistoryTable,
+    table: LoggedTable,
     operation: str,
     *,
-    added: Sequence[AddedFile] = (),
-    removed: Sequence[AddedFile] = (),
+    added: Sequence[LoggedFile] = (),
+    removed: Sequence[LoggedFile] = (),
     changes_data: bool = True,
     transactions: Sequence[tuple[str, int]] = (),
     shards: Mapping[str, Any] | None = None,
-    kept: KeptPeriods | None = None,
+    metadata: Mapping[str, Any] | None = None,
 ) -> bool:
     """Commit on top of the version that ``table`` shows; False if somebody else's commit came first.
 
     ``transactions`` are names of applications and their versions, ``shards`` those of the source from now on,
-    if they have changed, and ``kept`` are the namespaces of the history, if these have. Durable when this
-    returns.
+    ``metadata`` the description of the table from now on, if they have changed. Durable when this returns.
     """
     now = time.time_ns() // 1_000_000
     # The number tells the commit from another one with the same content, of somebody else.
@@ -80,27 +114,26 @@ def write_commit(
             }
         }
     ]
-    if kept is not None:
-        metadata = table.log.table["metaData"]
-        configuration = {**(metadata.get("configuration") or {}), KEPT: kept.to_text()}
-        actions.append({"metaData": {**metadata, "configuration": configuration}})
     actions += (
         {"txn": {"appId": name, "version": version, "lastUpdated": now}} for name, version in transactions
     )
+    if metadata is not None:
+        actions.append({"metaData": metadata})
     actions += ({"remove": _removal(file, now, changes_data=changes_data)} for file in removed)
-    actions += ({"add": _addition(file, changes_data=changes_data)} for file in added)
+    actions += ({"add": addition(file, changes_data=changes_data)} for file in added)
     text = "".join(_JSON.encode(action) + "\n" for action in actions)
     try:
         if added:
             table.store.settle()  # the files' names have to be there when the commit is
         is_first = table.store.create(commit_name(table.version + 1), text.encode())
     except OSError as error:
-        raise HistoryError(f"the history in {table.place} cannot be written: {error}") from None
+        raise HistoryError(f"the table in {table.place} cannot be written: {error}") from None
     table.refresh()
     return is_first
 
 
-def _addition(file: AddedFile, *, changes_data: bool) -> dict[str, Any]:
+def addition(file: LoggedFile, *, changes_data: bool) -> dict[str, Any]:
+    """The `add` of a file."""
     return {
         "path": file.path,
         "partitionValues": {},
@@ -112,7 +145,7 @@ def _addition(file: AddedFile, *, changes_data: bool) -> dict[str, Any]:
     }
 
 
-def _removal(file: AddedFile, now: int, *, changes_data: bool) -> dict[str, Any]:
+def _removal(file: LoggedFile, now: int, *, changes_data: bool) -> dict[str, Any]:
     return {
         "path": file.path,
         "deletionTimestamp": now,
@@ -133,7 +166,7 @@ def tidy_log(table: HistoryTable) -> bool:
         return False
     try:
         make_checkpoint(table)
-        _clear_log(table.store)
+        clear_log(table.store)
     except (DeltaError, OSError) as error:
         raise HistoryError(
             f"the log of the history in {table.place} cannot be tidied: {in_short(error)}"
@@ -159,7 +192,7 @@ def make_checkpoint(table: HistoryTable) -> None:
     )
 
 
-def _clear_log(store: LogStore) -> None:
+def clear_log(store: LogStore) -> None:
     """Delete what is older than a checkpoint that is an hour old: no reader begins before that one."""
     files = list(store.list(LOG))
     limit = time.time() - LOG_HOURS * 3600

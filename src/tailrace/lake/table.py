@@ -6,38 +6,22 @@ have disjoint ranges of tokens and of cluster times, so reading in order is read
 
 from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
-from typing import Any, Final
+from typing import Any
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction
 from deltalake.exceptions import DeltaError
 
 from tailrace.errors import HistoryError
 from tailrace.events.entry_mark import EntryMark
 from tailrace.events.stream_release import CURRENT_RELEASE, StreamRelease
-from tailrace.lake.delta_log import (
-    FORMAT_KEY,
-    IDENTITY,
-    KEPT,
-    DeltaLog,
-    in_short,
-    is_table,
-    release_entries,
-)
-from tailrace.lake.files.checkpoints import LOG_HOURS, REMOVED_HOURS
+from tailrace.lake.delta_log import KEPT, DeltaLog, release_entries
 from tailrace.lake.files.file_list import FileList
 from tailrace.lake.files.reading import BATCH_ROWS, read_rows
+from tailrace.lake.files.table_log import FORMAT_KEY, IDENTITY, create_table, in_short, is_table
 from tailrace.lake.positions import BEGINS, THROUGH, position_transactions, read_mark, read_position
 from tailrace.lake.schema import FORMAT, SCHEMA, STREAM_COLUMNS
 from tailrace.lake.storage.log_store import LogStore, open_store
 from tailrace.namespaces import EVERYTHING_KEPT, KeptPeriods, NamespaceChoice
-
-_CONFIGURATION: Final = {
-    "delta.checkpointInterval": "100",
-    "delta.enableExpiredLogCleanup": "true",
-    "delta.logRetentionDuration": f"interval {LOG_HOURS} hours",
-    "delta.deletedFileRetentionDuration": f"interval {REMOVED_HOURS} hours",
-}
 
 
 class HistoryTable:
@@ -79,25 +63,18 @@ class HistoryTable:
         ``kept`` are the namespaces whose events it has. ``options`` are those of `open`.
         """
         store = open_store(path, options)
-        needed = store.delta_options
-        store.prepare()
-        names_and_versions = position_transactions(THROUGH, begins) + position_transactions(BEGINS, begins)
-        start = [Transaction(name, version) for name, version in names_and_versions]
         try:
-            DeltaTable.create(
-                store.place,
+            create_table(
+                store,
                 SCHEMA,
                 name="tailrace history",
                 configuration={
-                    **_CONFIGURATION,
                     IDENTITY: identity,
                     FORMAT_KEY: str(FORMAT),
                     **release_entries(release),
                     **({} if kept.is_free else {KEPT: KeptPeriods(((begins, kept),)).to_text()}),
                 },
-                storage_options=None if needed is None else dict(needed),
-                commit_properties=CommitProperties(app_transactions=start),
-                raise_if_key_not_exists=False,
+                transactions=position_transactions(THROUGH, begins) + position_transactions(BEGINS, begins),
             )
         except (DeltaError, OSError) as error:
             raise HistoryError(f"no history can be created in {store.place}: {in_short(error)}") from None

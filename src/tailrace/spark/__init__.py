@@ -1,4 +1,4 @@
-"""Tailrace on Spark: oplog sources, the pipeline that builds the history, change streams as DataFrames.
+"""Tailrace on Spark: oplogs, the history, change streams as DataFrames, collections as tables.
 
 >>> from tailrace.spark import register                                       # doctest: +SKIP
 >>> register(spark)                                                            # doctest: +SKIP
@@ -11,10 +11,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tailrace.spark.dataframes import change_stream
+    from tailrace.spark.mirroring import mirror
 
 _SECRET_OPTIONS = "(?i)uri|connection[.]?string|^plan$"
 
-__all__ = ["change_stream", "register"]
+__all__ = ["change_stream", "mirror", "register"]
 
 
 def __getattr__(name: str) -> object:
@@ -23,6 +24,10 @@ def __getattr__(name: str) -> object:
         from tailrace.spark.dataframes import change_stream
 
         return change_stream
+    if name == "mirror":
+        from tailrace.spark.mirroring import mirror
+
+        return mirror
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

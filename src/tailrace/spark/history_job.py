@@ -33,8 +33,8 @@ from tailrace.pipeline.store_file import private_store_file
 from tailrace.sources.source import OplogSource
 from tailrace.spark.connections import Py4JError, Py4JJavaError, cores_of, is_connect
 from tailrace.spark.history_source import FORMAT, BatchSource
-from tailrace.spark.merging import SparkMerge, merging_tasks
 from tailrace.spark.remote_progress import RemoteProgress
+from tailrace.spark.task_runs import SparkMerge, merging_tasks
 
 _LOG: Final = logging.getLogger("tailrace.pipeline")
 _POLL_SECONDS: Final = 0.1

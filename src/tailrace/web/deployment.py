@@ -16,7 +16,7 @@ from pymongo.errors import OperationFailure, PyMongoError
 
 from tailrace.sources.deployments.clients import member_uri
 from tailrace.sources.deployments.driver_errors import in_brief
-from tailrace.web.log_window import LogWindow
+from tailrace.sources.log_window import FIRST_RECENT_ENTRY, LogWindow, oplog_window
 
 Client: TypeAlias = AsyncMongoClient[dict[str, Any]]
 
@@ -24,7 +24,10 @@ APP_NAME: Final = "tailrace page"
 _TIMEOUT_MS: Final = 3000
 _TOPOLOGY_SECONDS: Final = 10.0
 _ALWAYS: Final = ("opcounters", "metrics")
-_ON_REQUEST: Final = ("connections", "network", "history", "pipeline", "repl", "mem", "oplog")
+_ON_REQUEST: Final = (
+    *("connections", "network", "history", "pipeline", "repl", "mem"),
+    *("oplog", "oplogTruncation"),
+)
 _STREAMS: Final[list[dict[str, Any]]] = [
     {"$match": {"cursor.awaitData": True}},
     {
@@ -191,9 +194,11 @@ async def _read_oplog(place: _Place, reading: NodeReading) -> None:
     shown = reading.status.get("oplog")
     if not reading.is_primary or shown is None:
         return
-    sizes = await place.client["local"].command("collStats", "oplog.rs")
+    local = place.client["local"]
+    stats = await local.command("collStats", "oplog.rs")
+    recent = await local.command(dict(FIRST_RECENT_ENTRY))
     oldest, newest = (_optime(shown[name]) for name in ("earliestOptime", "latestOptime"))
-    reading.oplog = LogWindow(oldest, newest, int(sizes["size"]), int(sizes["maxSize"]))
+    reading.oplog = oplog_window(oldest, newest, recent, stats, reading.status)
 
 
 async def _streams(place: _Place) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import HistoryError, TailraceError
-from tailrace.web.log_window import LogWindow
+from tailrace.sources.log_window import LogWindow
 from tailrace.web.subject import Figures, Subject
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 from tailrace.errors import TailraceError
 from tailrace.events.resume_token import cluster_time_of
+from tailrace.sources.log_window import LogWindow
 from tailrace.web.deployment import NodeReading
-from tailrace.web.log_window import LogWindow
 
 _WAITS_MICROSECONDS: Final = 50_000
 """A getMore that runs for longer has found nothing, and waits for the next event."""

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 from tailrace.places import is_object_store
+from tailrace.sources.log_window import LogWindow
 from tailrace.web.deployment import Deployment, Reading
 from tailrace.web.history import HistoryBook
-from tailrace.web.log_window import LogWindow
 from tailrace.web.streams import OpenStream, StreamTable
 from tailrace.web.subject import Figures, OnFault, Subject
 from tailrace.web.timeline import Timeline

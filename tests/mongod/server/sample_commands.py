@@ -234,6 +234,7 @@ SAMPLES: list[Document] = [
     {"testVersion2": 1, "apiVersion": "1"},
     {"connPoolStats": 1},
     {"connPoolSync": 1},
+    {"dbCheck": "c", "maxDocsPerBatch": 2, "batchWriteConcern": {"w": 1}, "snapshotRead": False},
     {"dbHash": 1, "collections": ["c"]},
     {"driverOIDTest": ObjectId()},
     {"echo": 1, "a": {"b": 1}},

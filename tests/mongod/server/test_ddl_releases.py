@@ -149,3 +149,25 @@ def test_replies_that_say_less(database: Database[Document]) -> None:
     assert list(listed) == ["id", "ns", "firstBatch"]
     assert database.command("validate", "c", scandata=True, other="x")["valid"]
     assert "admin" in database.client.list_database_names()
+
+
+def test_one_kind_of_pre_images(old_server: RunningServer, old: Database[Document]) -> None:
+    both = {"recordPreImages": True, "changeStreamPreAndPostImages": {"enabled": True}}
+    with refused(72, "simultaneously"):
+        old.command("create", "c", **both)
+    old.command("create", "c", recordPreImages=True)
+    assert last_entry(old_server, old.name)["o"]["recordPreImages"] is True
+    with refused(72, "simultaneously"):
+        old.command("collMod", "c", **both)
+    old.command("collMod", "c", changeStreamPreAndPostImages={"enabled": True})
+    assert old.c.options() == {"changeStreamPreAndPostImages": {"enabled": True}}
+    with refused(72, "not supported on the admin database"):
+        old.client.admin.command("create", "images", recordPreImages=True)
+
+
+def test_a_transaction_calls_its_collections_created(database: Database[Document]) -> None:
+    index = {"key": {"a": 1}, "name": "a"}
+    with database.client.start_session() as session, session.start_transaction():
+        database.command("create", "c", session=session)
+        reply = database.command("createIndexes", "c", indexes=[index], session=session)
+        assert reply["createdCollectionAutomatically"] is True

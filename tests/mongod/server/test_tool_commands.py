@@ -4,7 +4,7 @@ import hashlib
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from bson import ObjectId
+from bson import MaxKey, MinKey, ObjectId, encode
 from bson.son import SON
 from gridfs import GridFS
 from pymongo import MongoClient
@@ -12,6 +12,7 @@ from pymongo.collection import Collection
 from pymongo.database import Database
 from pymongo.errors import OperationFailure
 
+from tests.mongod.server.oplog import entries
 from tests.mongod.server.running import Document, RunningServer, connected, running, wait_for
 
 
@@ -64,6 +65,25 @@ def test_database_hashes_depend_on_documents_alone(database: Database[Document])
     chosen = database.command("dbHash", collections=["two"])["collections"]
     assert list(chosen) == ["two"]
     assert chosen["two"] != found["collections"]["two"]
+
+
+def test_a_check_logs_hashes_that_streams_do_not_show(
+    server: RunningServer, database: Database[Document]
+) -> None:
+    database.c.insert_many([{"_id": 2}, {"_id": 1}, {"_id": 3}])
+    with database.c.watch(max_await_time_ms=100) as stream:
+        database.command("dbCheck", "c", maxDocsPerBatch=2)
+        database.c.insert_one({"_id": "after"})
+        assert next(stream)["documentKey"] == {"_id": "after"}
+    first, second, _ = entries(server, database.name)[-3:]
+    assert (first["op"], first["ns"]) == ("c", f"{database.name}.c")
+    assert (first["o"]["minKey"], first["o"]["maxKey"]) == (MinKey(), 2)
+    assert first["o"]["md5"] == hashlib.md5(encode({"_id": 1}) + encode({"_id": 2})).hexdigest()
+    assert (second["o"]["minKey"], second["o"]["maxKey"]) == (2, MaxKey())
+    assert second["o"]["md5"] == hashlib.md5(encode({"_id": 3})).hexdigest()
+    assert code_of(database, {"dbCheck": "missing"}) == 26
+    assert code_of(database, {"dbCheck": 1, "maxCount": 1}) == 40415
+    assert code_of(database.client.local, {"dbCheck": 1}) == 73
 
 
 def test_the_sum_of_a_file(database: Database[Document]) -> None:

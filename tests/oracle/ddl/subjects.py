@@ -7,6 +7,7 @@ from tests.oracle.ddl.dropping import CONVERT, DROP, DROP_DATABASE, RENAME
 from tests.oracle.ddl.indexing import BUILDS, CREATE_INDEXES, DROP_INDEXES, INDEX_TYPES
 from tests.oracle.ddl.listing import LISTS, STATISTICS, VALIDATE
 from tests.oracle.ddl.modifying import COLL_MOD, COLL_MOD_INDEX, COPIES, VIEWS
+from tests.oracle.ddl.several_faults import INDEX_FAULTS, OTHER_COLLATIONS, PARTLY_WRITTEN
 from tests.oracle.ddl.time_series import TIME_SERIES
 
 KNOWN: Final[list[Any]] = [
@@ -40,4 +41,7 @@ SUBJECTS: Final[dict[str, list[Any]]] = {
     "validate": VALIDATE,
     "statistics": STATISTICS,
     "time_series": TIME_SERIES,
+    "index_faults": INDEX_FAULTS,
+    "other_collations": OTHER_COLLATIONS,
+    "partly_written": PARTLY_WRITTEN,
 }

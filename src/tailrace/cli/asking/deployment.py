@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 from tailrace.cli.asking import words
 from tailrace.cli.asking.history import HistoryFacts, facts_of_server
-from tailrace.cli.asking.oplog import OplogWindow, oplog_of
+from tailrace.cli.asking.oplog import ShardOplog, oplog_of
 from tailrace.cli.asking.streams import OpenStream, streams_of
 from tailrace.errors import AccessError, CommandError
 from tailrace.sources.deployments.clients import Client, open_client, shard_uri
@@ -28,7 +28,7 @@ class Deployment:
     is_ours: bool
     members: list[tuple[str, str]] = field(default_factory=list)
     """Addresses, and their states."""
-    oplogs: list[OplogWindow] = field(default_factory=list)
+    oplogs: list[ShardOplog] = field(default_factory=list)
     streams: list[OpenStream] = field(default_factory=list)
     pipeline: dict[str, Any] | None = None
     history: HistoryFacts | None = None

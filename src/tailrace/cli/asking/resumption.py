@@ -12,8 +12,10 @@ from tailrace.cli.asking.deployment import Deployment, ask_deployment
 from tailrace.cli.asking.history import history_in
 from tailrace.cli.asking.oplog import entries_after
 from tailrace.cli.sources.namespaces import namespace_argument
+from tailrace.client.token_order import comes_after, high_water_mark, text_of
 from tailrace.errors import HistoryError, UsageError
-from tailrace.events.cluster_time import END_OF_TIME, seconds_of
+from tailrace.events.cluster_time import END_OF_TIME, from_timestamp, seconds_of
+from tailrace.events.resume_token import cluster_time_of
 from tailrace.events.token_explanation import TokenExplanation, TokenKind
 from tailrace.sources.deployments.clients import Client, open_client, shard_uri
 from tailrace.sources.deployments.connection_string import ConnectionString
@@ -24,6 +26,11 @@ HISTORY: Final = "the history"
 _AWAIT_MS: Final = 100
 _EXPANDED_SINCE: Final = 17
 """The wire version of MongoDB 6.0, whose streams can show all events."""
+_MOST_COUNTED: Final = 1000
+_COUNT_SECONDS: Final = 2.0
+"""Events up to these limits are counted; for more, the entries of the oplog are."""
+_ONLY_TOKENS: Final = {"$project": {"_id": 1}}
+_SPLIT: Final[dict[str, Any]] = {"$changeStreamSplitLargeEvent": {}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +46,8 @@ class Resumption:
     stays_seconds: float | None = None
     """How long the oplog will have it at the present rate."""
     outlived_by_history: bool = False
+    is_hidden: bool | None = None
+    """Whether the pipeline hides the token's event; None if there is no pipeline."""
 
     @property
     def is_possible(self) -> bool:
@@ -50,7 +59,18 @@ class Resumption:
             ("resumable", f"yes, from {self.tier}" if self.is_possible else f"no: {self.reason}"),
             ("after it", self._count()),
             ("stays", self._future()),
+            ("pipeline", self._effect()),
         ]
+
+    def _effect(self) -> str | None:
+        if self.is_hidden is None:
+            return None
+        if not self.is_hidden:
+            return "shows the event of the token; every driver resumes after it"
+        return (
+            "hides the event of the token; `tailrace watch` and `tailrace consume` go on after it; other "
+            "drivers get 280 ChangeStreamFatalError with the next event: start them at its time"
+        )
 
     def _count(self) -> str | None:
         if self.events is not None:
@@ -76,6 +96,7 @@ class Resumption:
             "tier": self.tier,
             "eventsAfter": self.events,
             "entriesAfter": self.entries,
+            "hiddenByPipeline": self.is_hidden,
             "leavesOplogSeconds": None if self.stays_seconds is None else round(self.stays_seconds),
         }
         return encode({name: value for name, value in fields.items() if value is not None})
@@ -109,16 +130,24 @@ def at_history(place: str, token: dict[str, Any], explained: TokenExplanation) -
 
 
 def at_deployment(
-    uri: ConnectionString, token: dict[str, Any], explained: TokenExplanation, namespace: str | None
+    uri: ConnectionString,
+    token: dict[str, Any],
+    explained: TokenExplanation,
+    namespace: str | None,
+    pipeline: list[dict[str, Any]] | None = None,
 ) -> Resumption:
-    """Raises `SourceUnavailableError` if nobody answers."""
+    """Raises `SourceUnavailableError` if nobody answers, `CommandError` if the pipeline is refused."""
     now = time.time()
     found = ask_deployment(uri, now)
     place = f"{uri.shown}, {found.name}"
     with open_client(uri) as client:
-        reason = _refusal(client, uri, token, explained, namespace)
-    if reason is not None:
-        return Resumption(place, reason)
+        hidden = None
+        try:
+            counted = _count_after(client, uri, token, explained, namespace)
+            if pipeline is not None:
+                hidden = _hides(client, uri, token, explained, namespace, pipeline)
+        except OperationFailure as error:
+            return Resumption(place, str(command_error(error, uri, "changeStream and find")))
     moment = explained.cluster_time
     in_oplog = all(oplog.begins <= moment for oplog in found.oplogs)
     tier = OPLOG if in_oplog or found.history is None else HISTORY
@@ -127,37 +156,81 @@ def at_deployment(
         place,
         None,
         tier,
-        events=None if tier == OPLOG else _events_in(found, token, explained),
-        entries=_entries_after(uri, found, moment) if tier == OPLOG else None,
+        events=counted if tier == OPLOG else _events_in(found, token, explained),
+        entries=_entries_after(uri, found, moment) if tier == OPLOG and counted is None else None,
         stays_seconds=min(stays, default=None) if tier == OPLOG else None,
         outlived_by_history=found.has_history,
+        is_hidden=hidden,
     )
 
 
-def _refusal(
+def _count_after(
     client: Client, uri: str, token: dict[str, Any], explained: TokenExplanation, namespace: str | None
-) -> str | None:
-    """Open a stream after the token; return why the server refuses that."""
-    stages: list[dict[str, Any]] = (
-        [] if explained.fragment is None else [{"$changeStreamSplitLargeEvent": {}}]
-    )
-    with driver_errors(uri, f"changeStream and find on {namespace or 'all databases'}"):
-        wire = client.admin.command("hello").get("maxWireVersion", 0)
-    options: dict[str, Any] = {"show_expanded_events": True} if wire >= _EXPANDED_SINCE else {}
+) -> int | None:
+    """Open a stream after the token; return how many events it has now, None if they are too many to count.
+
+    Raises `OperationFailure` if the server refuses the token.
+    """
+    hello = _hello(client, uri, namespace)
+    end = hello.get("operationTime")
+    # A fragment's place is one in whole events.
+    stages: list[dict[str, Any]] = [_ONLY_TOKENS] if explained.fragment is None else [_SPLIT]
+    deadline = time.monotonic() + _COUNT_SECONDS
+    count = 0
     try:
-        target: Any = client
-        if namespace is not None:
-            database, collection = namespace_argument("--ns", namespace)
-            target = client[database] if collection is None else client[database][collection]
-        with target.watch(
-            stages, start_after=token, batch_size=1, max_await_time_ms=_AWAIT_MS, **options
+        with _target(client, namespace).watch(
+            stages, start_after=token, max_await_time_ms=_AWAIT_MS, **_all_events(hello)
         ) as stream:
-            stream.try_next()
+            while count < _MOST_COUNTED and time.monotonic() < deadline:
+                if stream.try_next() is not None:
+                    count += 1
+                elif end is None or cluster_time_of(stream.resume_token["_data"]) >= from_timestamp(end):
+                    return count
     except InvalidName as error:
         raise UsageError(f"{namespace} is not a namespace: {error}") from None
-    except OperationFailure as error:
-        return str(command_error(error, uri, "changeStream and find"))
     return None
+
+
+def _hides(
+    client: Client,
+    uri: str,
+    token: dict[str, Any],
+    explained: TokenExplanation,
+    namespace: str | None,
+    pipeline: list[dict[str, Any]],
+) -> bool:
+    """Whether a pipeline hides the event of a token: it is not among the events of its time."""
+    if explained.kind is not TokenKind.EVENT or explained.version is None:
+        return False
+    options = _all_events(_hello(client, uri, namespace))
+    start = high_water_mark(explained.cluster_time, explained.version)
+    with (
+        driver_errors(uri, f"changeStream and find on {namespace or 'all databases'}"),
+        _target(client, namespace).watch(
+            pipeline, start_after=start, max_await_time_ms=_AWAIT_MS, **options
+        ) as stream,
+    ):
+        while (event := stream.try_next()) is not None and not comes_after(event["_id"], token):
+            if text_of(event["_id"]) == text_of(token):
+                return False
+    return True
+
+
+def _target(client: Client, namespace: str | None) -> Any:
+    if namespace is None:
+        return client
+    database, collection = namespace_argument("--ns", namespace)
+    return client[database] if collection is None else client[database][collection]
+
+
+def _hello(client: Client, uri: str, namespace: str | None) -> dict[str, Any]:
+    with driver_errors(uri, f"changeStream and find on {namespace or 'all databases'}"):
+        return client.admin.command("hello")
+
+
+def _all_events(hello: dict[str, Any]) -> dict[str, Any]:
+    """The options of a stream that shows every kind of event that the server knows."""
+    return {"show_expanded_events": True} if hello.get("maxWireVersion", 0) >= _EXPANDED_SINCE else {}
 
 
 def _events_in(found: Deployment, token: dict[str, Any], explained: TokenExplanation) -> int | None:

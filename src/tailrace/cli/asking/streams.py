@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from tailrace.cli.asking import words
-from tailrace.cli.asking.oplog import OplogWindow
+from tailrace.cli.asking.oplog import ShardOplog
 from tailrace.events.cluster_time import seconds_of
 from tailrace.events.resume_token import cluster_time_of
 from tailrace.sources.deployments.clients import Client
@@ -24,7 +24,9 @@ class OpenStream:
     asked: float
     """When its client last asked for events, in seconds since 1970; now, while it waits for some."""
     position: float
-    """Up to when it has read, in seconds since 1970; a MongoDB shows no more than when its client asked."""
+    """Up to when it has read, in seconds since 1970."""
+    is_exact: bool
+    """False if that is only the latest it can be: when its client asked, as a MongoDB shows no more."""
     lag_seconds: float
     """How much was written after its position; 0 while it waits for events."""
     stays_seconds: float | None
@@ -38,6 +40,7 @@ class OpenStream:
             "events": self.events,
             "askedAt": words.moment(self.asked),
             "position": words.moment(self.position),
+            "positionIsExact": self.is_exact,
             "lagSeconds": round(self.lag_seconds),
             "leavesOplogSeconds": None if self.stays_seconds is None else round(self.stays_seconds),
             "resumed": self.resumed,
@@ -49,12 +52,13 @@ class OpenStream:
         )
         return (
             f"{self.scope}  client {self.client}  {self.events:,} events  "
+            f"read until {words.moment(self.position)}{'' if self.is_exact else ' at most'}  "
             f"lag {words.span(self.lag_seconds)}{future}"
         )
 
 
 def streams_of(
-    client: Client, uri: str, oplogs: Sequence[OplogWindow], now: float, *, on_router: bool
+    client: Client, uri: str, oplogs: Sequence[ShardOplog], now: float, *, on_router: bool
 ) -> list[OpenStream]:
     """The open streams, in the order of their scopes."""
     wanted = {
@@ -62,12 +66,12 @@ def streams_of(
     }
     with driver_errors(uri, "inprog on the cluster (the role clusterMonitor)"):
         found = list(client.admin.aggregate([wanted]))
-    newest = max((seconds_of(oplog.ends) for oplog in oplogs), default=0)
+    newest = max((oplog.window.newest for oplog in oplogs), default=0.0)
     return sorted(_read(found, oplogs, newest, now), key=lambda stream: (stream.scope, stream.client))
 
 
 def _read(
-    operations: Sequence[Mapping[str, Any]], oplogs: Sequence[OplogWindow], newest: int, now: float
+    operations: Sequence[Mapping[str, Any]], oplogs: Sequence[ShardOplog], newest: float, now: float
 ) -> Iterator[OpenStream]:
     for operation in operations:
         cursor = operation.get("cursor") or {}
@@ -79,7 +83,8 @@ def _read(
         is_waiting = operation.get("type") != "idleCursor"
         last = cursor.get("lastAccessDate")
         asked = now if is_waiting or last is None else _seconds(last)
-        position = asked if is_waiting else min(asked, _position(cursor, asked))
+        shown = _position(cursor)
+        position = asked if is_waiting or shown is None else min(asked, shown)
         stays = [left for oplog in oplogs if (left := oplog.stays(position, now)) is not None]
         yield OpenStream(
             _scope(stage, operation),
@@ -87,6 +92,7 @@ def _read(
             int(cursor.get("nDocsReturned", 0)),
             asked,
             position,
+            is_waiting or shown is not None,
             max(newest - position, 0.0),
             min(stays, default=None),
             any(name in stage for name in _RESUMES),
@@ -100,10 +106,10 @@ def _scope(stage: Mapping[str, Any], operation: Mapping[str, Any]) -> str:
     return f"{name.removesuffix(_ALL)}.*" if name.endswith(_ALL) else name
 
 
-def _position(cursor: Mapping[str, Any], asked: float) -> float:
-    """The position that a server of Tailrace shows; on others, when the client asked."""
+def _position(cursor: Mapping[str, Any]) -> float | None:
+    """The position that a server of Tailrace shows; others show none."""
     token = cursor.get("postBatchResumeToken")
-    return float(seconds_of(cluster_time_of(token["_data"]))) if isinstance(token, Mapping) else asked
+    return float(seconds_of(cluster_time_of(token["_data"]))) if isinstance(token, Mapping) else None
 
 
 def _seconds(moment: datetime) -> float:

@@ -29,8 +29,10 @@ _LEVEL_OF: Final = {"DEBUG": "debug", "INFO": "info", "WARN": "warning", "WARNIN
 _CHATTER: Final = re.compile(
     r"Using incubator modules|Setting default log level|To adjust logging level"
     r"|daemon\.py.*\n?.*BrokenPipeError"
+    r"|exception while executing the Python Proxy"
 )
-"""What Java and Spark write at every start, and a worker of Spark whose reader has ended"""
+"""What Java and Spark write at every start, a worker of Spark whose reader has ended, and that a function
+which Spark called has failed: the query ends with that, and says why"""
 _ERROR: Final = re.compile(r"Traceback|Exception|Error\b")
 
 
@@ -92,7 +94,7 @@ class _Others(logging.Handler):
         self._handler = handler
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.name.partition(".")[0] != _OURS:
+        if record.name.partition(".")[0] != _OURS and not _CHATTER.search(record.getMessage()):
             self._handler.handle(record)
 
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from tailrace.cli.output import EventFolder, EventLines
-from tailrace.cli.progress import ShowProgress
 from tailrace.cli.replaying.arguments import STANDARD_INPUT, Definition
+from tailrace.cli.replaying.progress import ShowProgress
 from tailrace.cli.spark_needs import missing_for_spark, require_spark
 from tailrace.errors import CommandError, DamagedInputError, UsageError
 from tailrace.events.stages.plan import Plan
@@ -17,7 +17,7 @@ LARGE: Final = 64 << 20
 """Bytes of plain BSON above which Spark is faster, its start included; measured on two cores."""
 
 
-def chooses_spark(engine: str | None, oplogs: Mapping[str, ArchivedOplog]) -> bool:
+def chooses_spark(engine: str | None, oplogs: Mapping[str, ArchivedOplog], master: str | None = None) -> bool:
     """Whether Spark computes the events: because the user chose it, or because the input is large.
 
     Without the user's choice, this process reads what Spark cannot read at several places at once, and
@@ -26,7 +26,7 @@ def chooses_spark(engine: str | None, oplogs: Mapping[str, ArchivedOplog]) -> bo
     files = [file for oplog in oplogs.values() for file in oplog.files]
     once = next((file for file in files if str(file) == STANDARD_INPUT or not file.is_file()), None)
     if engine == "spark":
-        require_spark()
+        require_spark(master)
         if once is not None:
             raise UsageError(
                 f"{once} can only be read once, but Spark reads at several places; use --engine local"
@@ -35,7 +35,7 @@ def chooses_spark(engine: str | None, oplogs: Mapping[str, ArchivedOplog]) -> bo
     if engine == "local" or once is not None:
         return False
     divisible = [file for file in files if file.name.lower().endswith(".bson")]
-    return sum(file.stat().st_size for file in divisible) >= LARGE and missing_for_spark() is None
+    return sum(file.stat().st_size for file in divisible) >= LARGE and missing_for_spark(master) is None
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from contextlib import ExitStack, contextmanager
 from tailrace.bson import documents
 from tailrace.cli.failures import StreamError
 from tailrace.cli.output import EventFolder, EventLines, names_folder
-from tailrace.cli.progress import ShowProgress, progress_bar
 from tailrace.cli.replaying.arguments import definition_of, dumps_of, shards_of, spare_inputs
 from tailrace.cli.replaying.on_spark import Remainder, chooses_spark, replay_on_spark
+from tailrace.cli.replaying.progress import ShowProgress, progress_bar
 from tailrace.errors import BsonError, CommandError, UsageError
 from tailrace.log.local_engine import LocalEngine
 from tailrace.log.replay import damage_of, replayed
@@ -37,7 +37,7 @@ def replay(arguments: Namespace) -> int:
     if not shards:
         raise UsageError("no oplog was given; name its files, or every shard's with --shard NAME=PATH")
     oplogs = {name: ArchivedOplog(paths) for name, paths in shards.items()}
-    on_spark = chooses_spark(arguments.engine, oplogs)
+    on_spark = chooses_spark(arguments.engine, oplogs, arguments.master)
     with ExitStack() as stack:
         rest: Remainder | None = Remainder(plan, from_oldest=True)
         dumps.check()

@@ -47,18 +47,33 @@ def connection_string(
     if given is not None and path is not None:
         raise UsageError("--source-file is instead of a connection string in the arguments; leave out one")
     if given is not None:
-        uri = ConnectionString(given)
-        if uri.has_secrets:
-            raise UsageError(
-                "every user of this machine can see a password in the arguments; leave it out, and use "
-                f"--password-file FILE, the variable {PASSWORD_VARIABLE} or --source-file FILE"
-            )
+        uri = _without_secrets(given)
     elif path is not None:
         uri = ConnectionString(read_secret(path).strip())
     elif from_environment and os.environ.get(SOURCE_VARIABLE):
         uri = ConnectionString(os.environ[SOURCE_VARIABLE].strip())
     else:
         return None
+    return _with_password(arguments, uri)
+
+
+def other_connection_string(arguments: argparse.Namespace, given: str) -> ConnectionString:
+    """A further connection string in the arguments; its user has the same password as the first one's."""
+    uri = _without_secrets(given)
+    return _with_password(arguments, uri) if uri.lacks_password else uri
+
+
+def _without_secrets(given: str) -> ConnectionString:
+    uri = ConnectionString(given)
+    if uri.has_secrets:
+        raise UsageError(
+            "every user of this machine can see a password in the arguments; leave it out, and use "
+            f"--password-file FILE, the variable {PASSWORD_VARIABLE} or --source-file FILE"
+        )
+    return uri
+
+
+def _with_password(arguments: argparse.Namespace, uri: ConnectionString) -> ConnectionString:
     if arguments.password_file is not None:
         return ConnectionString(uri, arguments.password_file.absolute())
     return ConnectionString(with_password(uri, _password(uri))) if uri.lacks_password else uri

@@ -40,8 +40,8 @@ class EnsureResumeTokenPresent:
 def _not_found(data: str) -> CommandError:
     return CommandError(
         ErrorCode.ChangeStreamFatalError,
-        f"the resume token was not found: no event of this stream has the token {data}; resume with the same "
-        "pipeline and options that produced it",
+        f"the resume token was not found: no event of this stream has the token {data}; if the pipeline "
+        "hides it, start at the token's time; otherwise resume with the scope and options that produced it",
     )
 
 

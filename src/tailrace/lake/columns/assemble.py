@@ -67,9 +67,9 @@ class Assembly:
         elif self._refuses_others:
             for name, found in shredded.items():
                 for values in found.by_kind.values():
-                    rows = roots[values.all_rows()]
+                    rows = roots[values.rows]
                     inner = f"{path}.{name}" if path else name
-                    shown = [_json(values.kind, value) for value in values.all_slices()]
+                    shown = [_json(values.kind, value) for value in values.slices()]
                     self.misfits.append(Misfit(inner, "unknown", "no such field", rows, shown))
         return arrays
 
@@ -131,7 +131,7 @@ class Assembly:
     def _lists(
         self, type_: ListType, items: ShreddedItems, path: str, roots: Rows
     ) -> tuple[pa.Array, Flags | None]:
-        sizes = np.array(items.sizes, np.int64)
+        sizes = items.sizes
         owners = np.repeat(np.arange(len(sizes)), sizes)
         branch = Branch("element", type_.element)
         (array,), left = self.place(items.field, [branch], items.count, f"{path}[]", roots[owners])
@@ -168,7 +168,7 @@ def _rest(fields: dict[str, ShreddedField], count: int) -> pa.Array:
     found: dict[int, list[tuple[bytes, str]]] = {}
     for name, field in fields.items():
         for values in field.by_kind.values():
-            for row, value in zip(values.all_rows().tolist(), values.all_slices(), strict=True):
+            for row, value in zip(values.rows.tolist(), values.slices(), strict=True):
                 found.setdefault(row, []).append((name.encode(), _json(values.kind, value)))
     return pa.array([object_text(found[row]) if row in found else None for row in range(count)], pa.string())
 

@@ -65,9 +65,13 @@ class Chunk:
         array = None if self.array is None else self.array.filter(pa.array(flags))
         return Chunk(self.of, self.kind, self.rows[flags], array, self.values, places)
 
+    def of_values(self, facts: Rows) -> Rows:
+        """What is known of each of `values`, for those of the chunk."""
+        return facts if self.places is None else facts[self.places]
+
     def slices(self) -> list[bytes]:
         """The bytes of the values; of strings only the text."""
-        slices = self.values.all_slices()
+        slices = self.values.slices()
         return slices if self.places is None else [slices[place] for place in self.places]
 
 
@@ -81,7 +85,7 @@ def chunks_of(values: ShreddedValues) -> Sequence[Chunk]:
 
 def _chunks(values: ShreddedValues) -> Iterator[Chunk]:
     kind = values.kind
-    rows = values.all_rows()
+    rows = values.rows
     if kind == rawbson.NULL:
         return
     if kind == rawbson.INT32:
@@ -136,7 +140,7 @@ def _texts(values: ShreddedValues, rows: Rows) -> Iterator[Chunk]:
     try:
         yield Chunk("string", values.kind, rows, encoded.cast(pa.string()), values, None)
     except pa.ArrowInvalid:
-        sound = np.array([_is_utf8(text) for text in values.all_slices()])
+        sound = np.array([_is_utf8(text) for text in values.slices()])
         for chunk in _split(values, rows, encoded, (("string", sound), ("bytes", ~sound))):
             assert chunk.array is not None
             array = chunk.array.cast(pa.string()) if chunk.of == "string" else chunk.array
@@ -159,7 +163,7 @@ def _dates(values: ShreddedValues, rows: Rows) -> Iterator[Chunk]:
 
 
 def _binaries(values: ShreddedValues, rows: Rows) -> Iterator[Chunk]:
-    slices = values.all_slices()
+    slices = values.slices()
     is_uuid = np.array([len(value) == _UUID_SIZE and value[4] == _UUID_SUBTYPE for value in slices])
     payloads = pa.array([_payload(value) for value in slices], pa.binary())
     for chunk in _split(values, rows, payloads, (("uuid", is_uuid), ("binary", ~is_uuid))):
@@ -199,7 +203,7 @@ def exact_decimal(number: Decimal, scale: int, precision: int = DECIMAL_PRECISIO
 
 def _decimals(values: ShreddedValues, rows: Rows) -> Iterator[Chunk]:
     numbers = [
-        exact_decimal(Decimal128.from_bid(value).to_decimal(), DECIMAL_SCALE) for value in values.all_slices()
+        exact_decimal(Decimal128.from_bid(value).to_decimal(), DECIMAL_SCALE) for value in values.slices()
     ]
     is_near = np.array([number is not None for number in numbers])
     array = pa.array(numbers, DECIMAL.arrow)

@@ -22,6 +22,8 @@ class Converted:
     layout: Layout
     """The columns after the documents: those before, and what was added for them"""
     changes: list[SchemaChange]
+    shape: FieldsShape
+    """What values the documents have, for a driver that lets several tasks agree on columns"""
 
 
 def infer(documents: Documents, marks: Sequence[Mark] | None = None) -> FieldsShape:
@@ -43,11 +45,12 @@ def convert(
     Every value that is not null is in exactly one column. Raises `BsonError` if a document is damaged.
     """
     fields = shred(documents)
-    after, changes = evolve(layout, shape_of(fields, marks), policy)
+    shape = shape_of(fields, marks)
+    after, changes = evolve(layout, shape, policy)
     assembly = Assembly()
     arrays = assembly.struct(fields, after.root, "", np.arange(fields.count))
     assert not assembly.misfits, assembly.misfits
-    return Converted(batch_of(arrays, after, fields.count), after, changes)
+    return Converted(batch_of(arrays, after, fields.count), after, changes, shape)
 
 
 def batch_of(arrays: list[pa.Array], layout: Layout, count: int) -> pa.RecordBatch:

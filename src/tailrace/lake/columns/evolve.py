@@ -168,7 +168,7 @@ class _Evolution:
                 element = self._element(shape.items, path, column)
                 if element is not None:
                     found.append(ListType(element))
-            found.sort(key=lambda type_: (-_count(type_, shape), _RANK.index(type_.name)))
+            found.sort(key=lambda type_: (*_weight(type_, shape), _RANK.index(type_.name)))
             if not many:
                 del found[1:]
         branches = [*typed, *[Branch("", type_) for type_ in found]]
@@ -213,8 +213,10 @@ def _holds_all(type_: ColumnType, name: str, shape: FieldShape) -> bool:
     return all(_holds_all(type_.element, inner, items) for inner in items.classes)
 
 
-def _count(type_: ColumnType, shape: FieldShape) -> int:
-    return sum(seen.count for name, seen in shape.classes.items() if _holds(type_, name))
+def _weight(type_: ColumnType, shape: FieldShape) -> tuple[int, Mark]:
+    """How many values a type holds, most first, and the first event that has one."""
+    held = [seen for name, seen in shape.classes.items() if _holds(type_, name)]
+    return -sum(seen.count for seen in held), min(seen.first for seen in held)
 
 
 _SCALARS: Final = (BOOLEAN, STRING, OBJECT_ID, UUID, BINARY, TIMESTAMP)

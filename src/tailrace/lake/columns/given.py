@@ -74,7 +74,7 @@ class _Parser:
         self._at = 0
 
     def schema(self, reserved: tuple[str, ...]) -> ColumnType:
-        if [token for token, _ in self._tokens[:2]] == ["struct", "<"]:
+        if [token.lower() for token, _ in self._tokens[:2]] == ["struct", "<"]:
             found = self._type(reserved)
         else:
             found = _struct(self._fields(""), reserved)

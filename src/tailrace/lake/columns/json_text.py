@@ -26,6 +26,8 @@ def json_text(raw: bytes, kind: int = rawbson.DOCUMENT) -> str:
     '{"n": 5, "at": {"$date": "1970-01-01T00:00:00.000Z"}}'
     """
     try:
+        if kind == rawbson.DOCUMENT and _read_int32(raw, 0)[0] != len(raw):
+            raise BsonError(f"a document of {len(raw)} bytes has another length")
         return _text(raw, kind, 0, len(raw))
     except RecursionError:
         raise BsonError("the document is nested too deeply") from None

@@ -81,23 +81,26 @@ def shape_of(shredded: ShreddedDocuments, marks: Sequence[Mark] | None = None) -
 
 def _fields_shape(fields: ShreddedDocuments, roots: Rows, marks: Sequence[Mark]) -> FieldsShape:
     found = FieldsShape()
-    for place, (name, inner) in enumerate(fields.by_name.items()):
-        shape = _field_shape(inner, roots, marks, place)
+    for name, inner in fields.by_name.items():
+        shape = _field_shape(inner, roots, marks)
         if shape.classes:
             found.fields[decode_name(name)] = shape
     return found
 
 
-def _field_shape(inner: ShreddedField, roots: Rows, marks: Sequence[Mark], place: int = 0) -> FieldShape:
+def _field_shape(inner: ShreddedField, roots: Rows, marks: Sequence[Mark]) -> FieldShape:
     shape = FieldShape()
     for values in inner.by_kind.values():
         for chunk in chunks_of(values):
-            first = marks[int(roots[chunk.rows[0]])]
-            shape.merge(FieldShape({chunk.of: Seen(len(chunk.rows), first, place)}))
+            of_documents = roots[chunk.rows]
+            earliest = int(of_documents.argmin())
+            place = int(chunk.of_values(values.places)[earliest])
+            seen = Seen(len(chunk.rows), marks[int(of_documents[earliest])], place)
+            shape.merge(FieldShape({chunk.of: seen}))
         if isinstance(values.inner, ShreddedDocuments):
-            shape.struct = _fields_shape(values.inner, roots[values.all_rows()], marks)
+            shape.struct = _fields_shape(values.inner, roots[values.rows], marks)
         elif isinstance(values.inner, ShreddedItems):
-            of_items = np.repeat(roots[values.all_rows()], values.inner.sizes)
+            of_items = np.repeat(roots[values.rows], values.inner.sizes)
             shape.items = _field_shape(values.inner.field, of_items, marks)
     return shape
 

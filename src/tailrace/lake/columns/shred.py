@@ -1,28 +1,24 @@
-"""Take documents apart: many alike at the same time, the others one by one."""
+"""Take documents apart: fields, and what is inside of nested documents and arrays."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 
 from tailrace.bson import raw as rawbson
-from tailrace.lake.bulk.splicing import Bytes, Positions
-from tailrace.lake.columns.bulk.alike import END, AlikeGroup, FieldRun, UnevenError, groups_of, padded_buffer
-from tailrace.lake.columns.one_by_one import shred_document
+from tailrace.lake.bulk.splicing import Positions
+from tailrace.lake.columns.bulk.alike import padded_buffer
+from tailrace.lake.columns.elements import ElementReader
 from tailrace.lake.columns.shredded import (
-    TEXTS,
     ShreddedDocuments,
+    ShreddedField,
     ShreddedItems,
     ShreddedValues,
     ValueRun,
 )
 
 Documents: TypeAlias = Sequence[bytes] | pa.Array | pa.ChunkedArray
-_FEW: Final = 32
-"""Fewer documents are read sooner one by one"""
 
 
 def shred(documents: Documents) -> ShreddedDocuments:
@@ -30,98 +26,59 @@ def shred(documents: Documents) -> ShreddedDocuments:
 
     Of fields with the same name the last one counts, as in drivers.
     """
-    if not isinstance(documents, pa.Array | pa.ChunkedArray):
-        documents = pa.array(documents, pa.binary())
-    column = documents.combine_chunks() if isinstance(documents, pa.ChunkedArray) else documents
+    if isinstance(documents, pa.ChunkedArray):
+        documents = documents.combine_chunks()
+    column = documents if isinstance(documents, pa.Array) else pa.array(documents, pa.binary())
+    fields = _shredded(column)
+    if any(_are_repeated(fields)):
+        fields = _shredded(pa.array([*map(without_repeats, column.to_pylist())], pa.binary()))
+    return fields
+
+
+def _shredded(column: pa.Array) -> ShreddedDocuments:
     data, offsets = padded_buffer(column)
-    groups: list[AlikeGroup] = []
-    others = np.arange(len(column))
-    if len(column) >= _FEW:
-        with suppress(UnevenError):  # one is damaged: found below
-            groups, others = groups_of(data, offsets[:-1], offsets[1:], in_depth=True)
-    trees = [(group.rows, _tree(iter([*group.fields, END]))) for group in groups]
-    repeated = [rows for rows, tree in trees if _repeats(tree)]
-    others = np.sort(np.concatenate([others, *repeated]))
-    single = [(int(row), column[int(row)].as_py()) for row in others]
-    fields = _shredded(data, trees, single, len(column))
-    if any(_is_repeated(fields)):
-        single = [(row, without_repeats(raw)) for row, raw in single]
-        fields = _shredded(data, trees, single, len(column))
-    return fields
-
-
-@dataclass(slots=True)
-class _Node:
-    """A field of alike documents, with those inside of it."""
-
-    run: FieldRun
-    inside: "list[_Node]" = field(default_factory=list)
-
-
-def _tree(runs: Iterator[FieldRun]) -> list[_Node]:
-    found = []
-    for run in runs:
-        if run is END:
-            break
-        is_nested = run.kind in (rawbson.DOCUMENT, rawbson.ARRAY)
-        found.append(_Node(run, _tree(runs) if is_nested else []))
-    return found
-
-
-def _repeats(nodes: list[_Node]) -> bool:
-    names = {node.run.name for node in nodes}
-    return len(names) < len(nodes) or any(_repeats(node.inside) for node in nodes)
-
-
-def _shredded(
-    data: Bytes, trees: list[tuple[Positions, list[_Node]]], single: list[tuple[int, bytes]], count: int
-) -> ShreddedDocuments:
     fields = ShreddedDocuments()
-    fields.count = count
-    for rows, tree in trees:
-        if not _repeats(tree):
-            _add_fields(data, tree, rows, fields)
-    for row, raw in single:
-        shred_document(raw, row, fields)
+    fields.count = len(column)
+    _fill(ElementReader(data), offsets[:-1], offsets[1:], fields)
     return fields
 
 
-def _add_fields(data: Bytes, nodes: list[_Node], rows: Positions, fields: ShreddedDocuments) -> None:
-    for node in nodes:
-        _add(data, node, rows, fields.values(node.run.kind, node.run.name))
+def _fill(reader: ElementReader, starts: Positions, ends: Positions, fields: ShreddedDocuments) -> None:
+    found, _ = reader.read(starts, ends, are_arrays=False)
+    for head, runs in found.items():
+        values = ShreddedValues(reader.data, head[0], runs, fields.level)
+        fields.by_name.setdefault(head[1:], ShreddedField()).by_kind[head[0]] = values
+        _fill_inside(reader, values)
 
 
-def _add(data: Bytes, node: _Node, rows: Positions, values: ShreddedValues) -> None:
-    run = node.run
-    is_text = run.kind in TEXTS
-    starts, ends = (run.starts + 4, run.ends - 1) if is_text else (run.starts, run.ends)
-    values.runs.append(ValueRun(rows, data, starts, ends))
+def _fill_inside(reader: ElementReader, values: ShreddedValues) -> None:
     inner = values.inner
-    if inner is None:
-        return
-    first, count = inner.count, len(rows)
     if isinstance(inner, ShreddedDocuments):
-        inner.count += count
-        _add_fields(data, node.inside, np.arange(first, first + count), inner)
-        return
-    size = len(node.inside)
-    inner.count += count * size
-    inner.sizes += [size] * count
-    for place, item in enumerate(node.inside):
-        of_item = np.arange(first + place, first + place + count * size, size)
-        _add(data, item, of_item, inner.field.values(item.run.kind, inner.level))
+        inner.count = len(values.rows)
+        _fill(reader, values.starts, values.ends, inner)
+    elif inner is not None:
+        found, inner.sizes = reader.read(values.starts, values.ends, are_arrays=True)
+        inner.count = int(inner.sizes.sum())
+        before = np.cumsum(inner.sizes) - inner.sizes
+        for head, runs in found.items():
+            # The items of an array follow each other.
+            of_items = [
+                ValueRun(before[run.rows] + run.places, run.starts, run.ends, run.places) for run in runs
+            ]
+            items = ShreddedValues(reader.data, head[0], of_items, inner.level)
+            inner.field.by_kind[head[0]] = items
+            _fill_inside(reader, items)
 
 
-def _is_repeated(inner: ShreddedDocuments | ShreddedItems | None) -> Iterator[bool]:
-    """Whether a document that was read by itself has two fields with the same name; and the ones inside."""
-    if inner is None:
-        return
+def _are_repeated(inner: ShreddedDocuments | ShreddedItems) -> Iterator[bool]:
+    """Whether a document has a field twice, for each field, and for those inside."""
     if isinstance(inner, ShreddedDocuments):
-        for shredded_field in inner.by_name.values():
-            rows = [row for values in shredded_field.by_kind.values() for row in values.rows]
-            yield len(rows) > len(set(rows))
+        for field in inner.by_name.values():
+            rows = np.concatenate([values.rows for values in field.by_kind.values()])
+            yield len(rows) > inner.count or bool((np.bincount(rows, minlength=1) > 1).any())
     for values in inner.inside():
-        yield from _is_repeated(values.inner)
+        if values.inner is not None:
+            yield from _are_repeated(values.inner)
 
 
 def without_repeats(raw: bytes, kind: int = rawbson.DOCUMENT) -> bytes:
@@ -131,7 +88,7 @@ def without_repeats(raw: bytes, kind: int = rawbson.DOCUMENT) -> bytes:
         value = raw[start:end]
         if inner in (rawbson.DOCUMENT, rawbson.ARRAY):
             value = without_repeats(value, inner)
-        # The items of an array have places; whatever their names are.
+        # The items of an array have places, whatever their names are.
         key: bytes | int = name if kind == rawbson.DOCUMENT else place
         own.pop(key, None)
         own[key] = rawbson.element(inner, name, value)

@@ -1,12 +1,12 @@
-"""Documents taken apart: for each field and BSON type, which rows have a value and its bytes.
+"""Documents taken apart: for each field and BSON type, which rows have a value and where its bytes are.
 
 What is stored here does not depend on the columns of a table. A row of a nested document counts the nested
 documents of that field, so that every level is stored in the same way.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -20,31 +20,31 @@ MAX_LEVELS: Final = 16
 
 TEXTS: Final = frozenset({rawbson.STRING, rawbson.SYMBOL})
 
-Target: TypeAlias = "tuple[int, int, Callable[[int], None], Callable[[bytes], None], ShreddedValues]"
-"""Type, fixed size or -1, where to note row and value"""
-
 
 @dataclass(frozen=True, slots=True)
 class ValueRun:
-    """Values that were found together: their rows, and where their bytes are; of strings only the text."""
+    """Values that were found together: their rows, where they are, and which elements of their documents."""
 
     rows: Positions
-    data: Bytes
     starts: Positions
     ends: Positions
+    places: Positions
 
 
 class ShreddedValues:
-    """The values of one BSON type that a field has: in runs, and after these one by one."""
+    """The values of one BSON type that a field has; of strings only the text."""
 
-    __slots__ = ("chunks", "inner", "kind", "rows", "runs", "slices")
+    __slots__ = ("chunks", "data", "ends", "inner", "kind", "places", "rows", "starts")
 
-    def __init__(self, kind: int, level: int) -> None:
+    def __init__(self, data: Bytes, kind: int, runs: Sequence[ValueRun], level: int) -> None:
+        self.data = data
         self.kind = kind
-        self.runs: list[ValueRun] = []
-        self.rows: list[int] = []
-        self.slices: list[bytes] = []
-        """The bytes of each value; of strings only the text"""
+        self.rows = _joined([run.rows for run in runs])
+        self.starts = _joined([run.starts for run in runs])
+        self.ends = _joined([run.ends for run in runs])
+        if kind in TEXTS:
+            self.starts, self.ends = self.starts + 4, self.ends - 1
+        self.places = _joined([run.places for run in runs])
         self.chunks: Any = None
         """What `chunks.py` made of them"""
         self.inner: ShreddedDocuments | ShreddedItems | None = None
@@ -54,39 +54,26 @@ class ShreddedValues:
             elif kind == rawbson.ARRAY:
                 self.inner = ShreddedItems(level + 1)
 
-    def all_rows(self) -> Positions:
-        """The rows of all values."""
-        return np.concatenate([*[run.rows for run in self.runs], np.array(self.rows, np.int64)])
-
-    def all_slices(self) -> list[bytes]:
+    def slices(self) -> list[bytes]:
         """The bytes of all values."""
-        found = []
-        for run in self.runs:
-            whole = run.data.data
-            bounds = zip(run.starts.tolist(), run.ends.tolist(), strict=True)
-            found += [bytes(whole[start:end]) for start, end in bounds]
-        return found + self.slices
+        whole = self.data.data
+        bounds = zip(self.starts.tolist(), self.ends.tolist(), strict=True)
+        return [bytes(whole[start:end]) for start, end in bounds]
 
     def numbers(self, kind: str) -> npt.NDArray[Any]:
         """All values as numbers of a numpy type."""
-        single = np.frombuffer(b"".join(self.slices), kind)
-        return np.concatenate([*[items(run.data, kind)[run.starts] for run in self.runs], single])
+        found: npt.NDArray[Any] = items(self.data, kind)[self.starts]
+        return found
 
     def matrix(self, width: int) -> Bytes:
         """All values, of one width, as lines of bytes."""
-        single = np.frombuffer(b"".join(self.slices), np.uint8).reshape(-1, width)
-        return np.concatenate([*[lines(run.data, run.starts, width) for run in self.runs], single])
+        return lines(self.data, self.starts, width)
 
     def texts(self) -> pa.Array:
         """All values as a binary array."""
-        parts = []
-        for run in self.runs:
-            pieces = [piece_of(run.data, run.starts, run.ends - run.starts)]
-            count = len(run.rows)
-            parts.append(spliced(count, [Group(np.arange(count), pieces)], pa.binary()))
-        if self.slices:
-            parts.append(pa.array(self.slices, pa.binary()))
-        return parts[0] if len(parts) == 1 else pa.concat_arrays(parts)
+        count = len(self.rows)
+        pieces = [piece_of(self.data, self.starts, self.ends - self.starts)]
+        return spliced(count, [Group(np.arange(count), pieces)], pa.binary())
 
 
 class ShreddedField:
@@ -97,31 +84,16 @@ class ShreddedField:
     def __init__(self) -> None:
         self.by_kind: dict[int, ShreddedValues] = {}
 
-    def values(self, kind: int, level: int) -> ShreddedValues:
-        found = self.by_kind.get(kind)
-        if found is None:
-            found = self.by_kind[kind] = ShreddedValues(kind, level)
-        return found
-
 
 class ShreddedDocuments:
     """The fields of some documents."""
 
-    __slots__ = ("by_name", "count", "heads", "level")
+    __slots__ = ("by_name", "count", "level")
 
     def __init__(self, level: int = 0) -> None:
         self.level = level
         self.count = 0
         self.by_name: dict[bytes, ShreddedField] = {}
-        self.heads: dict[bytes, Target] = {}
-        """By the bytes of an element's type and name"""
-
-    def values(self, kind: int, name: bytes) -> ShreddedValues:
-        return self.by_name.setdefault(name, ShreddedField()).values(kind, self.level)
-
-    def target(self, head: bytes) -> Target:
-        found = self.heads[head] = _target(self.values(head[0], head[1:]))
-        return found
 
     def inside(self) -> Iterable[ShreddedValues]:
         return (values for field in self.by_name.values() for values in field.by_kind.values())
@@ -130,24 +102,18 @@ class ShreddedDocuments:
 class ShreddedItems:
     """The items of some arrays."""
 
-    __slots__ = ("count", "field", "level", "sizes", "targets")
+    __slots__ = ("count", "field", "level", "sizes")
 
     def __init__(self, level: int) -> None:
         self.level = level
         self.count = 0
-        self.sizes: list[int] = []
+        self.sizes: Positions = np.empty(0, np.int64)
         """How many items each array has"""
         self.field = ShreddedField()
-        self.targets: dict[int, Target] = {}
-
-    def target(self, kind: int) -> Target:
-        found = self.targets[kind] = _target(self.field.values(kind, self.level))
-        return found
 
     def inside(self) -> Iterable[ShreddedValues]:
         return self.field.by_kind.values()
 
 
-def _target(values: ShreddedValues) -> Target:
-    kind = values.kind
-    return kind, rawbson.FIXED_SIZE.get(kind, -1), values.rows.append, values.slices.append, values
+def _joined(parts: list[Positions]) -> Positions:
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

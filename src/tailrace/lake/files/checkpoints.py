@@ -126,6 +126,13 @@ def _commands(tags: pa.MapArray | None, count: int) -> pa.Array:
     return pc.map_lookup(tags, query_key=COMMANDS_TAG, occurrence="first").cast(pa.int64())
 
 
+def read_additions(store: LogStore, names: Sequence[str]) -> Iterator[dict[str, Any]]:
+    """The data files of a checkpoint one by one, as a commit has them; for tables with few of them."""
+    for batch in _batches(store, names, [f"add.{name}" for name in _READ]):
+        for added in batch.column("add").drop_null().to_pylist():
+            yield {**added, "tags": dict(added["tags"] or ())}
+
+
 def read_removals(store: LogStore, names: Sequence[str]) -> Iterator[Removal]:
     """The removed files that a checkpoint still has."""
     for batch in _batches(store, names, ["remove.path", "remove.deletionTimestamp", "remove.size"]):
@@ -200,6 +207,8 @@ def _others(actions: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
 
 def _with_pairs(action: Mapping[str, Any]) -> Mapping[str, Any]:
     """An action with its maps as Arrow has them."""
+    if (added := action.get("add")) is not None:
+        return {"add": {**added, "partitionValues": [], "tags": list(added["tags"].items())}}
     if (table := action.get("metaData")) is None:
         return action
     kind = {**table["format"], "options": list((table["format"].get("options") or {}).items())}

@@ -1,7 +1,8 @@
 """What is served in front of a deployment: change streams, and what drivers and administrators need for them.
 
 This list is the only place that decides it. Every other command is refused with the address where it can be
-run, so that nobody takes Tailrace for the deployment itself.
+run, so that nobody takes Tailrace for the deployment itself. The server's own collections
+(`own_collections.py`) can be read and written.
 """
 
 from collections.abc import Mapping
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.server.access.needs import LOGGED_IN
+from tailrace.mongod.front import own_collections
+from tailrace.mongod.server.access.needs import LOGGED_IN, Needs, Rights
 from tailrace.mongod.server.commands import COMMANDS
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import MemberContext
@@ -52,7 +54,7 @@ async def _aggregate(context: FrontContext) -> Reply:
     if is_change_stream(pipeline):
         if not _has_start(pipeline):
             await context.node.catch_up()
-    elif not _is_about_this_process(pipeline):
+    elif context.database != own_collections.DATABASE and not _is_about_this_process(pipeline):
         raise refused(context)
     return await COMMANDS["aggregate"].run(context)
 
@@ -76,6 +78,23 @@ def _has_start(pipeline: Any) -> bool:
     return isinstance(spec, Mapping) and any(name in spec for name in _START_POINTS)
 
 
+async def _run_own_or_refuse(context: FrontContext) -> Reply:
+    if context.database != own_collections.DATABASE:
+        raise refused(context)
+    return await own_collections.run_own(context)
+
+
+def _needs_on_own(command: Command) -> Needs:
+    """The command's rights on the server's own collections; on others it is refused to every user."""
+
+    def needs(context: FrontContext) -> Rights:
+        if context.database != own_collections.DATABASE or command.needs is None:
+            return LOGGED_IN(context)
+        return command.needs(context)
+
+    return needs
+
+
 async def _refuse(context: FrontContext) -> Reply:
     raise refused(context)
 
@@ -91,7 +110,14 @@ def refused(context: FrontContext) -> CommandError:
 
 def _front(command: Command) -> Command:
     if command.name not in SERVED:
-        return replace(command, run=_refuse, needs=LOGGED_IN, fields=None, check_first=None)
+        is_own = command.name in own_collections.COMMANDS_ON_THEM
+        return replace(
+            command,
+            run=_run_own_or_refuse if is_own else _refuse,
+            needs=_needs_on_own(command) if is_own else LOGGED_IN,
+            fields=None,
+            check_first=None,
+        )
     own = {"aggregate": _aggregate, "explain": _explain}.get(command.name)
     return command if own is None else command.run_by(own)
 

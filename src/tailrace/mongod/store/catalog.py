@@ -271,7 +271,7 @@ class Catalog:
         return sorted({collection.database for collection in self._collections.values()})
 
     def has_opened(self, database: str) -> bool:
-        """Whether there was a collection in the database since the start or since it was dropped."""
+        """Whether a collection was in the database, or was about to be, since the start or since its drop."""
         return database in self._opened or any(own.database == database for own in self._collections.values())
 
     def with_collection(self, collection: Collection) -> "Catalog":
@@ -280,6 +280,10 @@ class Catalog:
             collection = collection.with_changes(is_raw=False)
         opened = self._opened if collection.database in self._opened else self._opened | {collection.database}
         return Catalog({**self._collections, collection.ns: collection}, self._views, opened)
+
+    def with_opened(self, database: str) -> "Catalog":
+        """The same catalog, for which the database is there, also if it has no collection."""
+        return Catalog(self._collections, self._views, self._opened | {database})
 
     def without_collection(self, ns: str) -> "Catalog":
         kept = {k: c for k, c in self._collections.items() if k != ns}

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tailrace.bson import documents
-from tailrace.events.cluster_time import ClusterTime
+from tailrace.events.resume_token import ResumeToken
 from tailrace.events.scope import Scope
 from tailrace.events.stages.plan import Plan
 from tailrace.events.stream_release import CURRENT_RELEASE, StreamRelease
@@ -64,7 +64,11 @@ class StreamSpec:
 
 
 def goes_on_after(plan: Plan, after: int) -> Plan:
-    """Return the plan of a stream that has shown everything up to a cluster time."""
-    start = ClusterTime(after + 1)
-    options = replace(plan.options, resume_after=None, start_after=None, start_at_operation_time=start)
+    """Return the plan of a stream that has shown everything up to a cluster time.
+
+    Its tokens keep the version of the client's, which may be newer than the release's own.
+    """
+    given = plan.start_token
+    start = ResumeToken.high_water_mark(after + 1, plan.token_version if given is None else given.version)
+    options = replace(plan.options, resume_after=start, start_after=None, start_at_operation_time=None)
     return replace(plan, options=options)

@@ -52,7 +52,7 @@ class ArchivedOplog:
         finished = 0
         for file in self.files:
             path = str(file)
-            for batch in read_documents(path):
+            for batch in read_documents(path, is_oplog=True):
                 self.consumed = finished + batch.consumed
                 count, damage = order.leading(batch.documents)
                 entries = batch.documents[:count]
@@ -94,7 +94,7 @@ def in_time_order(files: list[AnyPath]) -> list[AnyPath]:
     by_time = []
     for file in files:
         try:
-            with closing(read_documents(os.fspath(file))) as batches:
+            with closing(read_documents(os.fspath(file), is_oplog=True)) as batches:
                 for batch in batches:
                     by_time.append((entry_time(batch.documents[0]), file))
                     break

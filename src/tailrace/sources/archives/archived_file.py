@@ -1,7 +1,7 @@
 """Read files of an archived oplog by time.
 
-A plain BSON file is searched by bisection (`file_search.py`). Compressed files and Extended JSON can only be
-read from their beginning.
+A plain BSON file is searched by bisection (`file_search.py`). Compressed files, Extended JSON and archives of
+`mongodump` can only be read from their beginning.
 """
 
 from abc import ABC, abstractmethod
@@ -16,7 +16,7 @@ from tailrace.errors import DamagedInputError
 from tailrace.events.cluster_time import END_OF_TIME
 from tailrace.events.oplog_entry import parse_entry
 from tailrace.sources.archives.byte_streams import looks_like_gzip
-from tailrace.sources.archives.documents import known_suffix, read_documents
+from tailrace.sources.archives.documents import is_dump_archive, known_suffix, read_documents
 from tailrace.sources.archives.entries import EntryOrder, entry_time, widened
 from tailrace.sources.archives.entry_spool import EntrySpool
 from tailrace.sources.archives.file_pieces import FilePiece, Split, leading_entries
@@ -77,13 +77,13 @@ class ArchivedFile(ABC):
 
 def open_archived(path: str) -> ArchivedFile | None:
     """Open the file at a path; None if it has no entry."""
-    with closing(read_documents(path)) as batches:
+    with closing(read_documents(path, is_oplog=True)) as batches:
         for batch in batches:
             count, damage = EntryOrder().leading(batch.documents[:1])
             if not count:
                 raise DamagedInputError(path, 0, damage or "not an oplog entry")
             first = widened(batch.documents[0]) if batch.from_json else batch.documents[0]
-            is_plain = not batch.from_json and not _is_compressed(path)
+            is_plain = not batch.from_json and not _is_compressed(path) and not is_dump_archive(path)
             return PlainFile(path, first) if is_plain else WholeFile(path, first)
     return None
 
@@ -283,7 +283,7 @@ class WholeFile(ArchivedFile):
 
     def batches(self, after: int, through: int) -> Iterator[Sequence[bytes]]:
         order = EntryOrder()
-        with closing(read_documents(self.path)) as batches:
+        with closing(read_documents(self.path, is_oplog=True)) as batches:
             for batch in batches:
                 count, damage = order.leading(batch.documents)
                 documents = batch.documents[:count]

@@ -4,7 +4,7 @@ Documents come in batches with the offset of each, for messages about one of the
 the file. The documents before a damaged place are yielded first; then `DamagedInputError` is raised.
 
 The format follows from a name that ends in ``.bson``, ``.json``, ``.jsonl`` or ``.ndjson`` (and ``.gz`` after
-that); for any other name from the first bytes.
+that); for any other name from the first bytes. An archive of `mongodump` is known by its first bytes alone.
 """
 
 import re
@@ -16,7 +16,8 @@ from typing import Final
 from tailrace.bson import extjson
 from tailrace.bson import raw as rawbson
 from tailrace.errors import CommandError, DamagedInputError, UsageError
-from tailrace.sources.archives.byte_streams import ByteStream, open_stream
+from tailrace.sources.archives import dump_archive
+from tailrace.sources.archives.byte_streams import PIECE, ByteStream, open_stream
 from tailrace.sources.archives.opening import open_sequential
 
 MAX_BATCH: Final = 2000
@@ -24,7 +25,6 @@ MAX_BATCH: Final = 2000
 MAX_LINE: Final = 16 * rawbson.MAX_INTERNAL_SIZE
 """Bytes in a line of Extended JSON: more than any document needs."""
 
-_ARCHIVE_MAGIC: Final = bytes.fromhex("6de29981")
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 _JSON_SUFFIXES: Final = frozenset({".json", ".jsonl", ".ndjson"})
 _JSON_START: Final = re.compile(rb"\s*\{\s*[\"}]")
@@ -43,18 +43,30 @@ class DocumentBatch:
     from_json: bool = False
 
 
-def read_documents(path: str) -> Generator[DocumentBatch, None, None]:
-    """Return the documents of one file, which is open until the generator is exhausted or closed."""
+def read_documents(path: str, *, is_oplog: bool = False) -> Generator[DocumentBatch, None, None]:
+    """Return the documents of one file, which is open until the generator is exhausted or closed.
+
+    ``is_oplog``: if the file is an archive of `mongodump`, return the oplog in it.
+    """
     with open_sequential(path) as file:
         stream = open_stream(file, path)
         start = stream.read()
-        if start.startswith(_ARCHIVE_MAGIC):
+        if not start.startswith(dump_archive.MAGIC):
+            is_json = _is_json(path, start)
+            yield from _json_batches(path, stream, start) if is_json else _bson_batches(path, stream, start)
+        elif is_oplog:
+            yield from _archive_batches(path, stream, start)
+        else:
             raise UsageError(
-                f"{path} was written by mongodump --archive, which mixes all collections in one file; use "
-                "mongodump --out FOLDER, and name the oplog.bson in it"
+                f"{path} was written by mongodump --archive, in which only the oplog is looked for; use "
+                "mongodump --out FOLDER, and name the file of the collection"
             )
-        is_json = _is_json(path, start)
-        yield from _json_batches(path, stream, start) if is_json else _bson_batches(path, stream, start)
+
+
+def is_dump_archive(path: str) -> bool:
+    """Whether a file was written by `mongodump --archive`, compressed or not."""
+    with open_sequential(path) as file:
+        return open_stream(file, path).read().startswith(dump_archive.MAGIC)
 
 
 def known_suffix(path: str) -> str | None:
@@ -124,6 +136,26 @@ def _bson_batches(path: str, stream: ByteStream, buffer: bytes) -> Iterator[Docu
         if not piece and position < end:
             raise DamagedInputError(path, base, "the file ends in the middle of a document")
         buffer = buffer[position:] + piece
+
+
+def _archive_batches(path: str, stream: ByteStream, start: bytes) -> Iterator[DocumentBatch]:
+    batch = DocumentBatch(consumed=stream.consumed)
+    size = 0
+    damage = None
+    try:
+        for offset, document in dump_archive.oplog_documents(path, stream, start):
+            batch.documents.append(document)
+            batch.offsets.append(offset)
+            size += len(document)
+            if len(batch.documents) == MAX_BATCH or size > PIECE:
+                yield batch
+                batch, size = DocumentBatch(consumed=stream.consumed), 0
+    except DamagedInputError as error:
+        damage = error
+    if batch.documents:
+        yield batch
+    if damage is not None:
+        raise damage
 
 
 def _json_batches(path: str, stream: ByteStream, piece: bytes) -> Iterator[DocumentBatch]:

@@ -21,6 +21,7 @@ from tailrace.sources.batch_boundaries import Commit, commits_of, torn_at
 from tailrace.sources.conditions import EVERYTHING, EntryCondition
 from tailrace.sources.deployments import rights
 from tailrace.sources.deployments.clients import Client, client_of, close_clients, shard_uri
+from tailrace.sources.deployments.collections import CollectionReader
 from tailrace.sources.deployments.deployment_volume import DeploymentVolume, MeasuredInterval
 from tailrace.sources.deployments.driver_errors import driver_errors, hosts_of
 from tailrace.sources.deployments.lookups import CurrentDocuments, StoredPreImages
@@ -253,6 +254,18 @@ class DeploymentSource(OplogSource):
             MeasuredInterval(self._oplog(shard), after, self.shard_end(shard, through))
             for shard in self._with_entries_after(after)
         ]
+
+    @property
+    def collections(self) -> CollectionReader:
+        """Reads documents: through the router, or from the member that the read preference selects."""
+        if self._is_routed:
+            return CollectionReader(self._client(self._uri), self._uri)
+        if self._is_cluster:
+            raise UsageError(
+                "the documents of a cluster are read through its router; name the router as the source"
+            )
+        member = self._oplog("").selected()
+        return CollectionReader(member.client, member.uri)
 
     # -- connections --------------------------------------------------------------------------------------
 

@@ -125,6 +125,10 @@ export class Plot {
         parts.push(shape("path", { class: `line line-${name}`, d: `M${points.join("L")}` }));
       }
     }
+    if (rows.length < 2) {
+      const place = { class: "none-yet", x: (LEFT + width) / 2, y: height / 2, "text-anchor": "middle" };
+      parts.push(shape("text", place, "The first rates appear in a few seconds."));
+    }
     this.overlay = shape("g");
     svg.replaceChildren(...parts, this.overlay);
     this.drawOverlay();

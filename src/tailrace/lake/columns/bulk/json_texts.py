@@ -1,4 +1,7 @@
-"""Canonical Extended JSON of many documents at the same time: the text of `extjson.dumps_canonical`."""
+"""Extended JSON of many documents at the same time.
+
+Canonical, the text of `extjson.dumps_canonical`; or relaxed, that of `json_text`.
+"""
 
 from collections.abc import Iterator, Sequence
 from json.encoder import encode_basestring
@@ -10,6 +13,8 @@ import pyarrow as pa
 
 from tailrace.bson import extjson
 from tailrace.bson import raw as rawbson
+from tailrace.bson.dates import LAST_DATE
+from tailrace.errors import BsonError
 from tailrace.lake.bulk.splicing import (
     HEX_LOWER,
     Bytes,
@@ -17,6 +22,7 @@ from tailrace.lake.bulk.splicing import (
     Piece,
     Positions,
     Slices,
+    chosen,
     hexed,
     items,
     lines,
@@ -26,6 +32,7 @@ from tailrace.lake.bulk.splicing import (
 )
 from tailrace.lake.columns.bulk.alike import END, AlikeGroup, FieldRun, Flags, padded_buffer
 from tailrace.lake.columns.bulk.pieces import ApartError, all_of
+from tailrace.lake.columns.json_text import json_text
 
 _BOOLEANS: Final = padded([b"true", b"false"])
 _IS_ESCAPED: Final = np.array([byte < 0x20 or byte in b'"\\' for byte in range(256)], np.bool_)
@@ -36,10 +43,11 @@ _NUMBERS: Final = {
 }
 
 
-def write_json(data: Bytes, group: AlikeGroup) -> list[Piece]:
+def write_json(data: Bytes, group: AlikeGroup, *, relaxed: bool = False) -> list[Piece]:
     """The text of documents that were read in depth."""
     pieces: list[Piece] = []
-    _Writer(data, group, pieces).nested(iter([*group.fields, END]), is_array=False)
+    writer = _RelaxedWriter if relaxed else _Writer
+    writer(data, group, pieces).nested(iter([*group.fields, END]), is_array=False)
     return _joined(pieces)
 
 
@@ -104,6 +112,50 @@ class _Writer:
             apart[np.searchsorted(offsets, np.flatnonzero(is_escaped), "right") - 1] = True
             raise ApartError(apart, one_by_one=True)
         return Slices(text, offsets[:-1], sizes)
+
+
+_WRITTEN: Final = frozenset({
+    rawbson.STRING, rawbson.OBJECT_ID, rawbson.BOOL, rawbson.TIMESTAMP, rawbson.NULL,
+})  # fmt: skip
+"""The types that canonical and relaxed texts show alike"""
+
+
+class _RelaxedWriter(_Writer):
+    """Numbers and dates as queries compare them."""
+
+    def _scalar(self, field: FieldRun) -> None:
+        data, starts, pieces = self._data, field.starts, self._pieces
+        if field.kind in (rawbson.INT32, rawbson.INT64):
+            pieces.append(_digits(items(data, _NUMBERS[field.kind][0])[starts]))
+        elif field.kind == rawbson.DOUBLE:
+            numbers = items(data, "<f8")[starts]
+            self._need(np.isfinite(numbers))
+            pieces.append(_doubles(numbers))
+        elif field.kind == rawbson.DATE:
+            milliseconds = items(data, "<i8")[starts]
+            self._need((milliseconds >= 0) & (milliseconds <= LAST_DATE))
+            moments = np.datetime_as_string(milliseconds.astype("datetime64[ms]"), unit="ms")
+            texts = moments.astype("S23").view(np.uint8).reshape(len(starts), -1)
+            pieces += (b'{"$date": "', texts, b'Z"}')
+        elif field.kind in _WRITTEN:
+            super()._scalar(field)
+        else:
+            pieces.append(self._each(field))
+
+    def _each(self, field: FieldRun) -> Piece:
+        """Rare types, one value by one; of equal ones, as the UUID of a collection, only one."""
+        sizes = field.ends - field.starts
+        pieces = [Slices(self._data, field.starts, sizes)]
+        column = spliced(len(sizes), [Group(np.arange(len(sizes)), pieces)], pa.binary()).dictionary_encode()
+        try:
+            texts = [json_text(value, field.kind).encode() for value in column.dictionary.to_pylist()]
+        except BsonError:
+            raise ApartError(all_of(self._group), one_by_one=True) from None
+        return chosen(texts, column.indices.to_numpy().astype(np.int64))
+
+    def _need(self, flags: Flags) -> None:
+        if not flags.all():
+            raise ApartError(~flags, one_by_one=True)
 
 
 def timestamp_pieces(data: Bytes, starts: Positions) -> Sequence[Piece]:

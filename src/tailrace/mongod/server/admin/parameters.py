@@ -178,16 +178,21 @@ class Parameters:
         """The names of all parameters, sorted."""
         return sorted({*self._values, *self._read_only, COMPONENT_VERBOSITY})
 
-    def check(self, name: str, value: Any) -> Any:
-        """The value in the parameter's type; raises if it cannot be set while the server runs."""
-        if name == COMPONENT_VERBOSITY:
-            return self.log_verbosity.check(value)
+    def check_name(self, name: str) -> None:
+        """Refuse a parameter that is unknown, or that cannot be set while the server runs."""
         parameter = PARAMETERS.get(name)
-        if parameter is None:
+        if parameter is None and name != COMPONENT_VERBOSITY:
             reason = f"attempted to set unrecognized parameter [{name}], use help:true to see options "
             raise CommandError(_NO_CODE, reason)
-        if not parameter.settable_at_runtime:
+        if parameter is not None and not parameter.settable_at_runtime:
             raise CommandError(_NO_CODE, f"not allowed to change [{name}] at runtime")
+
+    def check(self, name: str, value: Any) -> Any:
+        """The value in the parameter's type; raises if it cannot be set while the server runs."""
+        self.check_name(name)
+        if name == COMPONENT_VERBOSITY:
+            return self.log_verbosity.check(value)
+        parameter = PARAMETERS[name]
         if is_string(value) and not isinstance(parameter.default, bool | str):
             reason = f"Failed validating {name}: Unable to coerce value to integral type"
             raise CommandError(ErrorCode.BadValue, reason)

@@ -28,7 +28,8 @@ class Command:
     fields: Fields | None = None
     """Its fields, if they are declared; otherwise its function checks what it reads."""
     check_first: Callable[[Any], None] | None = None
-    """Gets the context after its fields were checked, before the arguments that all commands have are."""
+    """Gets the context before the arguments that all commands have are checked; after its own fields, unless
+    these are checked late."""
     aliases: tuple[str, ...] = ()
     admin_only: bool = False
     """Whether it runs only on the database `admin`."""

@@ -140,6 +140,8 @@ class Dispatcher:
         is_read_first = entry.fields is not None and entry.fields.when is When.FIRST
         if is_read_first:
             self._check_fields(context)
+        if entry.check_first is not None:
+            entry.check_first(context)
         read_metadata(context)
         self._hear_time(context)
         if not is_read_first and is_true(context.command.get("help")):
@@ -170,8 +172,6 @@ class Dispatcher:
         entry.fields.check(context.name, context.command, self._release)
         if entry.fields.names_collection(context.name):
             check_database(context)
-        if entry.check_first is not None:
-            entry.check_first(context)
 
     async def _run_interruptible(self, context: Context) -> Reply:
         timer = self._limit_time(context)

@@ -68,6 +68,8 @@ EXACT_CAPPED_SIZES: Final[Since] = ((6, 2, 0),)
 """The size of a capped collection is not rounded to 256 any more."""
 TIMESERIES_DELETES: Final[Since] = ((7, 0, 0),)
 """Deletes from a time series by any field; a real 6.0.27 deletes only by metadata, whole series."""
+LATER_MEASUREMENTS: Final[Since] = ((7, 0, 0),)
+"""Measurements after one with an array in an indexed field are inserted; a real 6.0.27 refuses them, too."""
 COMPOUND_WILDCARDS: Final[Since] = ((7, 0, 0),)
 TTL_ON_CAPPED: Final[Since] = ((7, 1, 0),)
 """TTL indexes on capped collections, by the documentation; a real 6.0.27 refuses them."""

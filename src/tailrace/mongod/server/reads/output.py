@@ -43,10 +43,12 @@ _OPERATORS: Final = {"merge": "$set", "keepExisting": "$setOnInsert"}
 def check_output(catalog: Catalog, target: OutTarget | MergeTarget) -> None:
     """Refuse an invalid target, before anything is computed."""
     namespace = Namespace(target.database, target.collection)
-    collection = existing_collection(catalog, namespace)
     if isinstance(target, MergeTarget):
-        _check_unique(collection, target, namespace)
+        # A view is refused when the first result is to be written.
+        is_view = catalog.view(str(namespace)) is not None
+        _check_unique(None if is_view else existing_collection(catalog, namespace), target, namespace)
         return
+    collection = existing_collection(catalog, namespace)
     if collection is None:
         return
     if collection.is_capped:
@@ -127,12 +129,13 @@ async def write_out(
     try:
         while piece := _next_piece(context, documents):
 
-            def insert(unit: WriteUnit, piece: Sequence[bytes] = piece) -> None:
+            def insert(unit: WriteUnit, piece: Sequence[bytes] = piece) -> CommandError | None:
                 runner = StatementRunner(unit, context, bypasses_validation=bypasses_validation)
-                for document in piece:
-                    runner.insert(temporary, document)
+                return _first_failure(runner.insert, [(temporary, document) for document in piece])
 
-            await _write(context, store, insert)
+            failure = await _write(context, store, insert)
+            if failure is not None:
+                raise failure
         await _write(context, store, lambda unit: _put_in_place(unit, target, before, temporary))
         context.has_written = True
         if before is None:
@@ -198,10 +201,7 @@ def _out_series(unit: WriteUnit, context: Context, target: OutTarget, documents:
     check_output(unit.catalog, target)
     replaced = unit.catalog.collection(f"{target.database}.{target.collection}")
     if replaced is not None and replaced.is_timeseries and not unit.rules.series_output:
-        raise CommandError(
-            ErrorCode.CommandNotSupportedOnView,
-            f"Namespace {target.database}.{target.collection} is a timeseries collection",
-        )
+        raise _is_series(Namespace(target.database, target.collection))
     _replace_timeseries(unit, target, replaced)
     runner = StatementRunner(unit, context)
     for document in documents:
@@ -257,16 +257,24 @@ async def write_merge(
 def _merge_all(
     runner: StatementRunner, target: MergeTarget, batch: Sequence[_Statement]
 ) -> CommandError | None:
-    """Merge results in any order: one that fails does not stop the others. Returns the first error."""
+    """Merge results, of which one that fails does not stop the others; returns the first error."""
     namespace = Namespace(target.database, target.collection)
     try:
-        _check_unique(existing_collection(runner.unit.catalog, namespace), target, namespace)
+        collection = existing_collection(runner.unit.catalog, namespace)
+        _check_unique(collection, target, namespace)
+        if collection is not None and collection.is_timeseries:
+            raise _is_series(namespace)
     except CommandError as error:
         return error
+    return _first_failure(_merge, [(runner, namespace, target, statement) for statement in batch])
+
+
+def _first_failure(write: Callable[..., None], calls: Sequence[tuple[Any, ...]]) -> CommandError | None:
+    """Write all that can be written, and logged; returns the first error."""
     first: CommandError | None = None
-    for statement in batch:
+    for arguments in calls:
         try:
-            _merge(runner, namespace, target, statement)
+            write(*arguments)
         except CommandError as error:
             first = first or error
     return first
@@ -329,6 +337,11 @@ def _joined_value(document: Mapping[str, Any], path: str) -> Any:
             51132, f"$merge write error: 'on' field '{path}' cannot be missing, null, undefined or an array"
         )
     return value
+
+
+def _is_series(namespace: Namespace) -> CommandError:
+    reason = f"Namespace {namespace} is a timeseries collection"
+    return CommandError(ErrorCode.CommandNotSupportedOnView, reason)
 
 
 def _check_unique(collection: Collection | None, target: MergeTarget, namespace: Namespace) -> None:

@@ -4,14 +4,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tailrace.mongod.language.aggregation import Pipeline, PipelineContext, compile_pipeline
+from tailrace.mongod.language.aggregation import MergeTarget, Pipeline, PipelineContext, compile_pipeline
 from tailrace.mongod.language.aggregation.compile import leading_match
 from tailrace.mongod.language.aggregation.rows import Rows
 from tailrace.mongod.server.reads.access.access_paths import AccessPath
 from tailrace.mongod.server.reads.access.planner import Wanted, choose_read
 from tailrace.mongod.server.reads.execution import matching_rows
+from tailrace.mongod.server.reads.named_collections import named_collections
+from tailrace.mongod.server.reads.output import check_output
 from tailrace.mongod.server.reads.read_state import ReadState
-from tailrace.mongod.server.reads.targets import Target
+from tailrace.mongod.server.reads.targets import Target, check_same_collation
 from tailrace.query.collation import Collation
 from tailrace.query.match import Matcher, compile_match
 from tailrace.query.sorting import compile_sort
@@ -51,6 +53,13 @@ def plan_pipeline(
     """Compile the stages after those of the target's view, and choose the access path."""
     all_stages = target.pipeline_of(stages)
     compiled = compile_pipeline(all_stages, context)
+    catalog, output = state.reader.catalog, compiled.output
+    for name in named_collections(list(all_stages)):
+        check_same_collation(catalog, f"{target.database}.{name}", collation)
+    if isinstance(output, MergeTarget):
+        check_output(catalog, output)
+    if output is not None:
+        check_same_collation(catalog, f"{output.database}.{output.collection}", collation)
     collection = target.collection
     if collection is None or not compiled.reads_collection:
         return PlannedPipeline(compiled, None, None, {}, 0)

@@ -48,11 +48,9 @@ class Target:
     def collation(self, given: Mapping[str, Any] | None) -> Collation | None:
         """The collation of the command, or else of the view or the collection."""
         if self.view is not None:
-            own = None if self.view.collation is None else Collation.parse(self.view.collation)
+            own = _parsed(self.view.collation)
             if given is not None and Collation.parse(given) != own:
-                raise CommandError(
-                    ErrorCode.OptionNotSupportedOnView, "Cannot override a view's default collation"
-                )
+                raise _other_collation()
             return own
         if given is not None:
             return Collation.parse(given)
@@ -61,8 +59,24 @@ class Target:
 
 def default_collation(collection: Collection) -> Collation | None:
     """The collation of queries that have none."""
-    spec = collection.options.get("collation")
+    return _parsed(collection.options.get("collation"))
+
+
+def check_same_collation(catalog: Catalog, ns: str, collation: Collation | None) -> None:
+    """Refuse a view or a time series, named in a pipeline, whose collation is not that of the command."""
+    view, collection = catalog.view(ns), catalog.collection(ns)
+    if view is not None and _parsed(view.collation) != collation:
+        raise _other_collation()
+    if collection is not None and collection.is_timeseries and default_collation(collection) != collation:
+        raise _other_collation()
+
+
+def _parsed(spec: Mapping[str, Any] | None) -> Collation | None:
     return None if spec is None else Collation.parse(spec)
+
+
+def _other_collation() -> CommandError:
+    return CommandError(ErrorCode.OptionNotSupportedOnView, "Cannot override a view's default collation")
 
 
 def resolve(catalog: Catalog, database: str, name: str) -> Target:

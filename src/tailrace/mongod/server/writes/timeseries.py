@@ -25,7 +25,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.writes.specs import DeleteSpec, UpdateSpec
 from tailrace.mongod.store.catalog import Collection
-from tailrace.mongod.store.indexes.index_values import IndexPaths
+from tailrace.mongod.store.indexes.index_values import INDEXED_ARRAY, IndexPaths
 
 _ROUNDING_SECONDS: Final = {"seconds": 60, "minutes": 3600, "hours": 86_400}
 _VERSION: Final = 1
@@ -84,7 +84,7 @@ def check_indexed(collection: Collection, measurement: bytes) -> None:
     found = decode(measurement)
     paths = IndexPaths(list(dict.fromkeys(path for path in limits if not path.startswith(_NOT_MEASURED))))
     if paths.meet_array(found):
-        raise CommandError(5930501, "Indexed measurement field contains an array value")
+        raise CommandError(INDEXED_ARRAY, "Indexed measurement field contains an array value")
 
 
 def unpack_bucket(options: Mapping[str, Any], bucket: bytes) -> list[bytes]:

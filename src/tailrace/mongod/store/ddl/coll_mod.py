@@ -18,6 +18,8 @@ from tailrace.mongod.store.ddl.collection_options import (
     check_capped_size,
     check_expire_after_seconds,
     check_images,
+    check_kind_of_images,
+    check_recorded_images,
     check_validation_action,
     check_validation_level,
     check_validator,
@@ -36,7 +38,7 @@ _CHECKS: Final[Mapping[str, Callable[[str, str, Any], Any]]] = {
     "validator": check_validator,
     "validationLevel": check_validation_level,
     "validationAction": check_validation_action,
-    "recordPreImages": lambda _database, _name, value: value or None,
+    "recordPreImages": check_recorded_images,
     "changeStreamPreAndPostImages": check_images,
 }
 _OF_VALIDATION: Final = frozenset({"validator", "validationLevel", "validationAction"})
@@ -145,6 +147,7 @@ def _changed_options(
     """The options as logged, and the collection's options after the change."""
     logged: dict[str, Any] = {}
     options = dict(collection.options)
+    check_kind_of_images(changes.options)
     for option, value in changes.options.items():
         checked = _CHECKS[option](collection.database, collection.name, value)
         logged[option] = value

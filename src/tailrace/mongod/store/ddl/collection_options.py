@@ -50,6 +50,7 @@ def collection_options(
     """The options as the catalog stores them; ``given`` has values of the right BSON types."""
     options = {option: value for option, value in given.items() if value is not None}
     _check_capped(options)
+    check_kind_of_images(options)
     if options.get("validationAction") == ERROR_AND_LOG and not rules.logs_validation_errors:
         _one_of("validationAction", ERROR_AND_LOG, VALIDATION_ACTIONS)
     if "timeseries" in options:
@@ -87,6 +88,24 @@ def check_images(database: str, name: str, images: Mapping[str, Any]) -> dict[st
             f"'changeStreamPreAndPostImages' is not supported on the internal database: {database}.{name}"
         )
     return {"enabled": True}
+
+
+def check_recorded_images(database: str, _name: str, is_on: bool) -> bool | None:
+    """`recordPreImages`; None if they are off, which is the default."""
+    if not is_on:
+        return None
+    if database in INTERNAL_DATABASES:
+        raise invalid(f"recordPreImages collection option is not supported on the {database} database")
+    return True
+
+
+def check_kind_of_images(options: Mapping[str, Any]) -> None:
+    """Refuse both kinds of pre-images together: those in the oplog and those beside it."""
+    if options.get("recordPreImages") and options.get("changeStreamPreAndPostImages", {}).get("enabled"):
+        raise invalid(
+            "'recordPreImages' and 'changeStreamPreAndPostImages.enabled' can not be set to true "
+            "simultaneously"
+        )
 
 
 def check_validator(database: str, name: str, validator: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -337,6 +356,7 @@ _CHECKS: Final[Mapping[str, Callable[[str, str, Any], Any]]] = {
     "max": check_capped_max,
     "autoIndexId": _auto_index_id,
     "temp": _if_true,
+    "recordPreImages": check_recorded_images,
     "changeStreamPreAndPostImages": check_images,
     "storageEngine": _engine_options,
     "indexOptionDefaults": _index_defaults,

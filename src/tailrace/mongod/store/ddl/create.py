@@ -5,10 +5,11 @@ from typing import Any
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.store.catalog import Catalog, Collection
+from tailrace.mongod.store.catalog import BUCKETS, Catalog, Collection, View
 from tailrace.mongod.store.ddl.collection_options import collection_options
 from tailrace.mongod.store.ddl.names import check_new_collection
 from tailrace.mongod.store.ddl.timeseries import create_timeseries
+from tailrace.mongod.store.ddl.views import check_dependents
 from tailrace.mongod.store.unit_of_work import UnitOfWork
 from tailrace.mongod.store.write_unit import WriteUnit
 
@@ -41,6 +42,7 @@ def create_collection(unit: UnitOfWork, database: str, name: str, options: Mappi
                 ErrorCode.OperationNotSupportedInTransaction,
                 f"Cannot create a time-series collection in a multi-document transaction: {ns}",
             )
+        check_dependents(unit.catalog, View(database, name, BUCKETS + name, (), wanted.get("collation")))
         return create_timeseries(unit, database, name, wanted)
     version = (options.get("idIndex") or {}).get("v", 2)
     return unit.create_collection(database, name, wanted, id_version=int(version))

@@ -13,7 +13,12 @@ from tailrace.events.entry_bytes import command
 from tailrace.mongod.store.catalog import ID_INDEX_NAME, Collection, Index
 from tailrace.mongod.store.catalog_rules import CatalogRules
 from tailrace.mongod.store.ddl.drop import index_count
-from tailrace.mongod.store.ddl.index_spec import check_new_index, index_spec, parse_index
+from tailrace.mongod.store.ddl.index_spec import (
+    check_collation,
+    check_expiry,
+    index_spec,
+    parse_index,
+)
 from tailrace.mongod.store.ddl.key_pattern import index_kind
 from tailrace.mongod.store.ddl.lookup import check_writable, existing_collection
 from tailrace.mongod.store.ddl.names import check_new_collection
@@ -57,9 +62,9 @@ def create_indexes(
     failure. A transaction has no builds; its unit refuses indexes on collections it has not created.
     """
     if unit.catalog.collection(f"{database}.{name}") is None:
-        # Specifications that are wrong in themselves are refused first.
-        nothing = Collection(database, name, b"", 0, {}, ())
-        _parsed(nothing, specs, unit.rules, ignore_unknown=ignore_unknown)
+        failure = _check_for_new(unit, database, name, specs, ignore_unknown=ignore_unknown)
+        if failure is not None:
+            return CreatedIndexes(0, 0, False, False, failure)
     collection, created = _collection_for(unit, database, name)
     if collection.build is not None and isinstance(unit, WriteUnit):
         if not collection.build.ended.is_set():
@@ -67,13 +72,17 @@ def create_indexes(
         abort_build(unit, collection, CommandError(ErrorCode.IndexBuildAborted, "the index build has failed"))
         collection = collection.with_changes(build=None)
     before = index_count(collection)
-    missing = missing_indexes(collection, specs, unit.rules, ignore_unknown=ignore_unknown)
+    # A transaction can only add indexes to a collection that it has created.
+    has_build = isinstance(unit, WriteUnit) and (not collection.is_logged or unit.count(collection)[0] > 0)
+    missing = missing_indexes(
+        collection, specs, unit.rules, ignore_unknown=ignore_unknown, has_build=has_build
+    )
     some_exist = len(missing) < len(specs)
     if not missing:
         return CreatedIndexes(before, before, created, some_exist)
     if isinstance(unit, WriteUnit):
         unit.check_unused(collection)
-        if not collection.is_logged or unit.count(collection)[0]:
+        if has_build:
             begun = begin_build(unit, collection, missing)
             failure = begun if isinstance(begun, CommandError) else None
             scan = begun if isinstance(begun, BuildScan) else None
@@ -84,34 +93,92 @@ def create_indexes(
     return CreatedIndexes(before, before + len(missing), created, some_exist)
 
 
+def _check_for_new(
+    unit: UnitOfWork,
+    database: str,
+    name: str,
+    specs: Sequence[Mapping[str, Any]],
+    *,
+    ignore_unknown: bool,
+) -> CommandError | None:
+    """Check the indexes of a collection that does not exist yet.
+
+    Raises for specifications that are wrong in themselves. An error that is returned comes after the database
+    was opened: it is there, and can be dropped, although it gets no collection.
+    """
+    nothing = Collection(database, name, b"", 0, {}, ())
+    parsed = _parsed(nothing, specs, unit.rules, ignore_unknown=ignore_unknown)
+    if unit.catalog.view(nothing.ns) is not None:
+        return None  # it is refused next
+    for fields in parsed:
+        check_expiry(fields)
+    if not isinstance(unit, WriteUnit):
+        return None
+    check_new_collection(unit.catalog, database, name)
+    unit.publish(unit.catalog.with_opened(database))
+    try:
+        missing_indexes(nothing, specs, unit.rules, ignore_unknown=ignore_unknown, has_build=False)
+    except CommandError as error:
+        return error
+    return None
+
+
 def missing_indexes(
-    collection: Collection, specs: Sequence[Mapping[str, Any]], rules: CatalogRules, *, ignore_unknown: bool
+    collection: Collection,
+    specs: Sequence[Mapping[str, Any]],
+    rules: CatalogRules,
+    *,
+    ignore_unknown: bool,
+    has_build: bool,
 ) -> list[dict[str, Any]]:
-    """The complete specifications of those that do not exist yet; raises if one cannot be created."""
-    known = [dict(index.spec) for index in collection.indexes]
-    missing: list[dict[str, Any]] = []
-    for fields in _parsed(collection, specs, rules, ignore_unknown=ignore_unknown):
-        spec = index_spec(collection, fields)
-        if any(_is_same(spec, other) and spec["name"] == other["name"] for other in missing):
-            raise CommandError(
-                ErrorCode.IndexAlreadyExists, f"Identical index already exists: {spec['name']}"
-            )
-        if spec["name"] == ID_INDEX_NAME or _is_known(spec, known):
-            continue
-        if index_kind(spec["key"]) == "text" and any(index_kind(other["key"]) == "text" for other in known):
-            raise CommandError(
-                ErrorCode.CannotCreateIndex,
-                "only one text index per collection allowed, found existing text index",
-            )
-        check_new_index(collection, spec, rules)
-        known.append(spec)
-        missing.append(spec)
-    if len(known) > MAX_INDEXES:
+    """The complete specifications of those that do not exist yet; raises if one cannot be created.
+
+    Each check is made for all of them before the next one.
+    """
+    parsed = _parsed(collection, specs, rules, ignore_unknown=ignore_unknown)
+    for fields in parsed:
+        check_collation(collection, fields)
+    existing = [dict(index.spec) for index in collection.indexes]
+    missing = [
+        spec
+        for spec in (index_spec(collection, fields, rules) for fields in parsed)
+        if spec["name"] != ID_INDEX_NAME and not _is_known(spec, existing)
+    ]
+    for spec in missing:
+        check_expiry(spec)
+    for number, spec in enumerate(missing):
+        _check_addition(collection, spec, existing, missing[:number], has_build=has_build)
+    return missing
+
+
+def _check_addition(
+    collection: Collection,
+    spec: Mapping[str, Any],
+    existing: Sequence[Mapping[str, Any]],
+    before: Sequence[Mapping[str, Any]],
+    *,
+    has_build: bool,
+) -> None:
+    """Refuse an index that cannot be built beside those that exist and those ``before`` it in the command."""
+    if _is_known(spec, before):
+        if has_build:
+            reason = "Cannot build two identical indexes. Try again without duplicate indexes."
+            raise CommandError(ErrorCode.OperationFailed, reason)
+        raise CommandError(ErrorCode.IndexAlreadyExists, f"Identical index already exists: {spec['name']}")
+    others = (*existing, *before)
+    if len(others) >= MAX_INDEXES:
+        reason = f"add index fails, too many indexes for {collection.ns} key:{shell(spec['key'])}"
+        raise CommandError(ErrorCode.CannotCreateIndex, reason)
+    kind = index_kind(spec["key"])
+    if kind == "text" and any(index_kind(other["key"]) == "text" for other in others):
         raise CommandError(
             ErrorCode.CannotCreateIndex,
-            f"add index fails, too many indexes for {collection.ns} key:{shell(missing[-1]['key'])}",
+            "only one text index per collection allowed, found existing text index",
         )
-    return missing
+    if spec.get("unique") and kind == "hashed":
+        raise CommandError(
+            16764, "Currently hashed indexes cannot guarantee uniqueness. Use a regular index."
+        )
 
 
 def _parsed(

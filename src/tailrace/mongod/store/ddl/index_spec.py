@@ -23,17 +23,22 @@ from tailrace.mongod.store.ddl.key_pattern import (
 from tailrace.mongod.store.ddl.partial_filter import check_partial_filter, parse_partial_filter
 from tailrace.mongod.store.ddl.special_indexes import check_wildcard, completed_spec
 from tailrace.query.collation import Collation
+from tailrace.query.expressions.operands import is_number
 
 _NUMBERS: Final = (
-    "v", "expireAfterSeconds", "bits", "min", "max", "bucketSize", "textIndexVersion", "2dsphereIndexVersion",
+    "v", "bits", "min", "max", "bucketSize", "textIndexVersion", "2dsphereIndexVersion",
     "finestIndexedLevel", "coarsestIndexedLevel",
 )  # fmt: skip
 _BOOLEANS: Final = ("unique", "sparse", "background", "dropDups", "prepareUnique", "clustered")
 _DOCUMENTS: Final = ("key", "partialFilterExpression", "collation", "originalSpec")
 _TEXTS: Final = ("name", "default_language", "language_override")
-_ANY: Final = ("ns", "_id", "hidden", "weights", "wildcardProjection", "storageEngine", "hashVersion")
+_ANY: Final = (
+    "ns", "_id", "hidden", "weights", "wildcardProjection", "storageEngine", "hashVersion",
+    "expireAfterSeconds",
+)  # fmt: skip
 _KNOWN: Final = frozenset({*_NUMBERS, *_BOOLEANS, *_DOCUMENTS, *_TEXTS, *_ANY})
 _OF_ID_INDEX: Final = frozenset({"v", "key", "name", "ns", "collation", "_id"})
+_OF_CLUSTERED_INDEX: Final = frozenset({"v", "key", "name", "unique", "clustered", "expireAfterSeconds"})
 _FIRST_IF_TRUE: Final = ("unique", "hidden", "prepareUnique")
 """Stored between the version and the key, and only if they are on"""
 _NOT_KEPT: Final = frozenset(
@@ -46,47 +51,95 @@ _LARGEST_INT: Final = 2**31 - 1
 def parse_index(
     collection: Collection, given: Mapping[str, Any], rules: CatalogRules, *, ignore_unknown: bool
 ) -> dict[str, Any]:
-    """The known fields of a specification; raises for what is wrong whatever else there is."""
+    """The known fields of a specification; raises for what is wrong whatever else there is.
+
+    The first fault counts, in the order in which the fields were given.
+    """
     fields = _known_fields(given, ignore_unknown=ignore_unknown)
-    _check_types(fields)
-    key = fields["key"]
     is_series = "timeseries" in collection.options
-    check_key_pattern(key, compound_wildcards=rules.compound_wildcards, of_buckets=is_series)
-    _version(fields)
-    check_wildcard(fields)
-    _check_weights(fields)
-    if "clustered" not in fields and is_id_key(key) and not is_series:
-        _check_id_index(fields)
-    parse_partial_filter(fields)
-    if is_true(fields.get("unique", False)) and is_true(fields.get("prepareUnique", False)):
-        raise cannot_create("cannot create an index with the 'unique' option and the 'prepareUnique' option")
-    if "originalSpec" in fields and not is_series:
-        if fields["originalSpec"]:
-            _known_fields(fields["originalSpec"], ignore_unknown=False)
-        raise CommandError(ErrorCode.BadValue, "The field 'originalSpec' is only for time-series buckets")
+    for field, value in fields.items():
+        _check_type(field, value)
+        if field == "key":
+            check_key_pattern(value, compound_wildcards=rules.compound_wildcards, of_buckets=is_series)
+        elif field == "v":
+            _version(fields)
+        elif field == "wildcardProjection":
+            check_wildcard(fields)
+        elif field == "partialFilterExpression":
+            parse_partial_filter(value)
+    _check_together(fields, is_series=is_series)
     return fields
 
 
-def index_spec(collection: Collection, fields: Mapping[str, Any]) -> dict[str, Any]:
+def _check_together(fields: Mapping[str, Any], *, is_series: bool) -> None:
+    for required in ("key", "name"):
+        if required not in fields:
+            raise CommandError(
+                ErrorCode.FailedToParse,
+                f"The '{required}' field is a required property of an index specification",
+            )
+    if "weights" in fields and index_kind(fields["key"]) != "text":
+        raise cannot_create("the field 'weights' can only be specified with text indexes")
+    if _version(fields) == 1 and ("collation" in fields or index_kind(fields["key"]) == "wildcard"):
+        raise cannot_create(f"Invalid index specification {shell(fields)}; it needs index version v=2")
+    if is_true(fields.get("unique", False)) and is_true(fields.get("prepareUnique", False)):
+        raise cannot_create("cannot create an index with the 'unique' option and the 'prepareUnique' option")
+    if "originalSpec" in fields and not is_series:
+        _known_fields(fields["originalSpec"], ignore_unknown=False)
+        raise CommandError(ErrorCode.BadValue, "The field 'originalSpec' is only for time-series buckets")
+    if "clustered" not in fields and is_id_key(fields["key"]) and not is_series:
+        _check_id_index(fields)
+    elif fields["name"] == "*":
+        raise CommandError(ErrorCode.BadValue, "The index name '*' is not valid.")
+    elif fields["name"] == ID_INDEX_NAME and "clustered" not in fields:
+        raise CommandError(
+            ErrorCode.BadValue,
+            f"The index name '{ID_INDEX_NAME}' is reserved for the _id index, which must have key pattern "
+            f"{{_id: 1}}, found key: {shell(fields['key'])}",
+        )
+
+
+def index_spec(collection: Collection, fields: Mapping[str, Any], rules: CatalogRules) -> dict[str, Any]:
     """The specification that the catalog stores and the oplog shows, of parsed fields."""
     key = fields["key"]
     if "clustered" in fields:
         return _clustered(collection, fields)
     if is_id_key(key) and "timeseries" not in collection.options:
-        return _id_index(collection, fields)
+        return id_index_spec(collection.options)
     collation = index_collation(collection, fields)
     spec: dict[str, Any] = {"v": _version(fields)}
     spec |= {option: True for option in _FIRST_IF_TRUE if is_true(fields.get(option, False))}
     spec |= {"key": dict(key), "name": _name(fields)}
     spec |= {option: value for option, value in fields.items() if option not in _NOT_KEPT}
+    if "originalSpec" in spec:
+        spec["originalSpec"] = _original(collection, spec["originalSpec"])
     if collation is not None:
         spec["collation"] = collation.to_document()
     _check_engine(spec)
     _check_kind(spec)
     check_partial_filter(spec)
-    if "expireAfterSeconds" in spec and whole_number(spec["expireAfterSeconds"]) is None:
+    if "expireAfterSeconds" in spec and collection.is_capped and not rules.ttl_on_capped:
+        raise cannot_create("Cannot create TTL index on a capped collection")
+    seconds = spec.get("expireAfterSeconds", 0)
+    if is_number(seconds) and whole_number(seconds) is None:
         spec["expireAfterSeconds"] = MAX_EXPIRE_AFTER_SECONDS
     return completed_spec(spec)
+
+
+def _original(collection: Collection, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The specification on measurements of a time series, with its version and its collation."""
+    found = {name: value for name, value in given.items() if name != "collation"}
+    found.setdefault("v", 2)
+    collation = index_collation(collection, given)
+    return found if collation is None else {**found, "collation": collation.to_document()}
+
+
+def check_collation(collection: Collection, fields: Mapping[str, Any]) -> None:
+    """Refuse a collation that does not exist, or that the index on `_id` cannot have."""
+    found = index_collation(collection, fields)
+    is_id = "clustered" not in fields and is_id_key(fields["key"]) and "timeseries" not in collection.options
+    if is_id and found != index_collation(collection, {}):
+        raise CommandError(ErrorCode.BadValue, "The _id index must have the same collation as the collection")
 
 
 def copied_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -105,89 +158,58 @@ def index_collation(collection: Collection, given: Mapping[str, Any]) -> Collati
     return None if found is None else Collation.parse(found)
 
 
-def check_new_index(collection: Collection, spec: Mapping[str, Any], rules: CatalogRules) -> None:
-    """Refuse an index that does not exist yet for reasons that do not matter for one that does."""
-    given = {path: direction for path, direction in spec["key"].items() if path != "_ftsx"}
-    check_expiry({**spec, "key": given})
-    if "expireAfterSeconds" in spec and collection.is_capped and not rules.ttl_on_capped:
-        raise cannot_create("Cannot create TTL index on a capped collection")
-    if spec.get("unique") and index_kind(spec["key"]) == "hashed":
-        raise CommandError(
-            16764, "Currently hashed indexes cannot guarantee uniqueness. Use a regular index."
-        )
-
-
 def check_expiry(spec: Mapping[str, Any]) -> None:
     """Refuse a TTL index with a bad time or with several fields."""
     if "expireAfterSeconds" not in spec:
         return
     seconds = spec["expireAfterSeconds"]
+    if not is_number(seconds):
+        raise cannot_create(
+            "TTL index 'expireAfterSeconds' option must be numeric, but received a type of "
+            f"'{type_name(seconds)}'"
+        )
     whole = whole_number(seconds)
     if whole is not None and not 0 <= whole <= MAX_EXPIRE_AFTER_SECONDS:
         raise cannot_create(
             f"TTL index 'expireAfterSeconds' option must be within an acceptable range, try a different "
             f"value than {shell(seconds)}"
         )
-    if len(spec["key"]) > 1:
+    if len(spec["key"].keys() - {"_ftsx"}) > 1:
         raise cannot_create("TTL indexes are single-field indexes, compound indexes do not support TTL")
 
 
 def _known_fields(given: Mapping[str, Any], *, ignore_unknown: bool) -> dict[str, Any]:
     fields = {}
     for field, value in given.items():
-        if field in _KNOWN:
+        if field in (_OF_CLUSTERED_INDEX if "clustered" in given else _KNOWN):
             fields[field] = value
         elif not ignore_unknown:
             raise CommandError(
                 ErrorCode.InvalidIndexSpecificationOption,
                 f"The field '{field}' is not valid for an index specification. Specification: {shell(given)}",
             )
-    for required in ("key", "name"):
-        if required not in given:
-            raise CommandError(
-                ErrorCode.FailedToParse,
-                f"The '{required}' field is a required property of an index specification",
-            )
     return fields
 
 
-def _check_types(fields: Mapping[str, Any]) -> None:
-    for field, value in fields.items():
-        is_number = isinstance(value, int | float | Decimal128) and not isinstance(value, bool)
-        if field in _NUMBERS:
-            expected, fits = "a number", is_number
-        elif field in _BOOLEANS:
-            expected, fits = "a bool", isinstance(value, bool) or is_number
-        elif field in _DOCUMENTS:
-            expected, fits = "an object", isinstance(value, Mapping)
-        elif field in _TEXTS:
-            expected, fits = "a string", is_string(value)
-        else:
-            expected, fits = "a bool", field != "hidden" or isinstance(value, bool)
-        if fits:
-            continue
-        if field == "expireAfterSeconds":
-            raise cannot_create(
-                "TTL index 'expireAfterSeconds' option must be numeric, but received a type of "
-                f"'{type_name(value)}'"
-            )
+def _check_type(field: str, value: Any) -> None:
+    if field in _NUMBERS:
+        expected, fits = "a number", is_number(value)
+    elif field in _BOOLEANS:
+        expected, fits = "a bool", isinstance(value, bool) or is_number(value)
+    elif field in _DOCUMENTS:
+        expected, fits = "an object", isinstance(value, Mapping)
+    elif field in _TEXTS:
+        expected, fits = "a string", is_string(value)
+    elif field == "weights":
+        expected, fits = "an object", is_string(value) or isinstance(value, Mapping | list)
+    else:
+        expected, fits = "a bool", field != "hidden" or isinstance(value, bool)
+    if not fits:
         raise CommandError(
             ErrorCode.TypeMismatch, f"The field '{field}' must be {expected}, but got {type_name(value)}"
         )
-    if "collation" in fields and not fields["collation"]:
-        raise CommandError(ErrorCode.BadValue, "The field 'collation' cannot be an empty object.")
-
-
-def _check_weights(fields: Mapping[str, Any]) -> None:
-    if "weights" not in fields:
-        return
-    weights = fields["weights"]
-    if not (is_string(weights) or isinstance(weights, Mapping | list)):
-        raise CommandError(
-            ErrorCode.TypeMismatch, f"The field 'weights' must be an object, but got {type_name(weights)}"
-        )
-    if index_kind(fields["key"]) != "text":
-        raise cannot_create("the field 'weights' can only be specified with text indexes")
+    if field in ("collation", "originalSpec") and not value:
+        raise CommandError(ErrorCode.BadValue, f"The field '{field}' cannot be an empty object.")
 
 
 def _check_engine(spec: Mapping[str, Any]) -> None:
@@ -232,14 +254,6 @@ def _name(fields: Mapping[str, Any]) -> str:
         raise cannot_create(
             "index name cannot be empty" if not name else "index name cannot contain NUL bytes"
         )
-    if name == "*":
-        raise CommandError(ErrorCode.BadValue, "The index name '*' is not valid.")
-    if name == ID_INDEX_NAME:
-        raise CommandError(
-            ErrorCode.BadValue,
-            f"The index name '{ID_INDEX_NAME}' is reserved for the _id index, which must have key pattern "
-            f"{{_id: 1}}, found key: {shell(fields['key'])}",
-        )
     return name
 
 
@@ -258,19 +272,11 @@ def _check_id_index(fields: Mapping[str, Any]) -> None:
         )
 
 
-def _id_index(collection: Collection, fields: Mapping[str, Any]) -> dict[str, Any]:
-    default = collection.options.get("collation")
-    collation = Collation.parse(fields["collation"]) if "collation" in fields else None
-    if "collation" in fields and collation != (None if default is None else Collation.parse(default)):
-        raise CommandError(ErrorCode.BadValue, "The _id index must have the same collation as the collection")
-    return id_index_spec(collection.options)
-
-
 def _clustered(collection: Collection, fields: Mapping[str, Any]) -> dict[str, Any]:
     """Allow to name the index that the collection is clustered by; it exists."""
     if not is_true(fields["clustered"]):
         raise CommandError(6492800, "Value 'false' for field 'clustered' is invalid")
-    if "unique" not in fields:
+    if not is_true(fields.get("unique", False)):
         raise cannot_create("The 'unique' field is required when 'clustered' is specified")
     if not collection.is_clustered or list(fields["key"]) != ["_id"]:
         raise CommandError(

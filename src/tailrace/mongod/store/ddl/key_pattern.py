@@ -61,6 +61,12 @@ def index_kind(key: Mapping[str, Any]) -> str | None:
     return None
 
 
+def given_kind(fields: Mapping[str, Any]) -> str | None:
+    """The kind of the index that a specification, which need not be valid, wants."""
+    key = fields.get("key")
+    return index_kind(key) if isinstance(key, Mapping) else None
+
+
 def is_wildcard_path(path: str) -> bool:
     """Whether a path covers all fields, or all below one."""
     return path == _WILDCARD or path.endswith("." + _WILDCARD)

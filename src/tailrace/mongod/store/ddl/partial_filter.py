@@ -14,18 +14,28 @@ from tailrace.query.match import compile_match
 _OPERATORS: Final = frozenset(
     {"$and", "$or", "$eq", "$gt", "$gte", "$lt", "$lte", "$in", "$exists", "$type", "$all", "$comment"}
 )
-_NOT_ALLOWED: Final = frozenset({"$expr", "$jsonSchema", "$text", "$where"})
+_LOGICAL: Final = frozenset({"$and", "$or", "$nor"})
+_NOT_ALLOWED: Final[Mapping[str, int]] = {
+    "$expr": ErrorCode.QueryFeatureNotAllowed,
+    "$jsonSchema": ErrorCode.QueryFeatureNotAllowed,
+    "$text": ErrorCode.BadValue,
+    "$where": ErrorCode.BadValue,
+}
 
 
-def parse_partial_filter(spec: Mapping[str, Any]) -> None:
+def parse_partial_filter(partial: Mapping[str, Any]) -> None:
     """Refuse a filter that does not parse, or whose features no index can have."""
-    partial = spec.get("partialFilterExpression")
-    if partial is None:
-        return
-    for name in partial:
-        if name in _NOT_ALLOWED:
-            raise CommandError(ErrorCode.QueryFeatureNotAllowed, f"{name} is not allowed in this context")
+    _check_features(partial)
     compile_match(partial)
+
+
+def _check_features(expression: Mapping[str, Any]) -> None:
+    for name, value in expression.items():
+        if name in _NOT_ALLOWED:
+            raise CommandError(_NOT_ALLOWED[name], f"{name} is not allowed in this context")
+        for operand in value if name in _LOGICAL and isinstance(value, list) else ():
+            if isinstance(operand, Mapping):
+                _check_features(operand)
 
 
 def check_partial_filter(spec: Mapping[str, Any]) -> None:

@@ -9,7 +9,7 @@ from tailrace.bson.compare import type_name
 from tailrace.bson.shell_notation import shell
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.store.ddl.key_pattern import BUCKET_KIND, cannot_create, index_kind
+from tailrace.mongod.store.ddl.key_pattern import BUCKET_KIND, cannot_create, given_kind, index_kind
 from tailrace.query.reshape import compile_stage
 
 MAX_WEIGHT: Final = 100_000
@@ -43,10 +43,8 @@ def completed_spec(spec: dict[str, Any]) -> dict[str, Any]:
 
 def check_wildcard(given: Mapping[str, Any]) -> None:
     """Refuse a projection that no index, or not this one, can have."""
-    if "wildcardProjection" not in given:
-        return
     projection = given["wildcardProjection"]
-    if index_kind(given["key"]) != "wildcard":
+    if given_kind(given) != "wildcard":
         raise CommandError(
             ErrorCode.BadValue, "The field 'wildcardProjection' is only allowed in an 'wildcard' index"
         )

@@ -11,8 +11,9 @@ from tailrace.bson.values import is_string
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.store.catalog import Collection, Index
-from tailrace.mongod.store.ddl.index_spec import index_collation
+from tailrace.mongod.store.ddl.collection_options import is_true
 from tailrace.mongod.store.ddl.key_pattern import cannot_create, index_kind
+from tailrace.mongod.store.ddl.partial_filter import parse_partial_filter
 from tailrace.mongod.store.indexes.index_keys import is_descending
 
 _ORIGINAL: Final = "originalSpec"
@@ -29,29 +30,20 @@ def bucket_spec(collection: Collection, given: Mapping[str, Any]) -> dict[str, A
     {'meta.x': 1, 'control.max.t': -1, 'control.min.t': -1}
     """
     options = collection.options["timeseries"]
-    kind = index_kind(given["key"])
-    measured = [path for path in given["key"] if path != options["timeField"] and not _is_meta(options, path)]
-    if given.get("unique"):
-        raise _unsupported("Unique indexes are not supported on time-series collections")
-    if "expireAfterSeconds" in given:
-        raise _unsupported("TTL indexes are not supported on time-series collections")
-    if kind == "text":
-        raise _unsupported("Text indexes are not supported on time-series collections")
-    key: dict[str, Any] = {}
-    for path, direction in given["key"].items():
-        key |= _bucket_fields(options, path, direction)
-    if "sparse" in given and measured:
-        raise _unsupported("Sparse indexes are not supported on time-series measurements")
-    spec = {**given, "key": key}
-    if _PARTIAL in given:
-        if "collation" in given:
-            raise CommandError(
-                ErrorCode.IndexOptionsConflict,
-                "On a time-series collection, partialFilterExpression and collation arguments are "
-                "incompatible",
-            )
-        spec[_PARTIAL] = _bucket_filter(options, given[_PARTIAL])
-    return {**spec, _ORIGINAL: _original(collection, given)} if measured or _PARTIAL in given else spec
+    is_measured = any(path != options["timeField"] and not _is_meta(options, path) for path in given["key"])
+    spec = dict(given)
+    for field, value in given.items():
+        if field == "unique" and is_true(value):
+            raise _unsupported("Unique indexes are not supported on time-series collections")
+        if field == "expireAfterSeconds":
+            raise _unsupported("TTL indexes are not supported on time-series collections")
+        if field == "sparse" and is_measured:
+            raise _unsupported("Sparse indexes are not supported on time-series measurements")
+        if field == "key":
+            spec["key"] = _bucket_key(options, value)
+        elif field == _PARTIAL:
+            spec[_PARTIAL] = _bucket_filter(options, given)
+    return {**spec, _ORIGINAL: dict(given)} if is_measured or _PARTIAL in given else spec
 
 
 def shown_spec(collection: Collection, index: Index) -> dict[str, Any]:
@@ -68,14 +60,6 @@ def shown_spec(collection: Collection, index: Index) -> dict[str, Any]:
         else:
             key[path.removeprefix(_LIMIT[0]).removeprefix(_LIMIT[1])] = direction
     return {**index.spec, "key": key}
-
-
-def _original(collection: Collection, given: Mapping[str, Any]) -> dict[str, Any]:
-    """The specification on measurements, with its version and its collation."""
-    found = {name: value for name, value in given.items() if name != "collation"}
-    found.setdefault("v", 2)
-    collation = index_collation(collection, given)
-    return found if collation is None else {**found, "collation": collation.to_document()}
 
 
 def _is_meta(options: Mapping[str, Any], path: str) -> bool:
@@ -97,8 +81,28 @@ def _bucket_fields(options: Mapping[str, Any], path: str, direction: Any) -> dic
     return {f"{limit}{path}": direction for limit in names}
 
 
-def _bucket_filter(options: Mapping[str, Any], partial: Mapping[str, Any]) -> dict[str, Any]:
+def _bucket_key(options: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    if not given:
+        raise cannot_create("Empty object is not a valid index spec")
+    if index_kind(given) == "text":
+        raise _unsupported("Text indexes are not supported on time-series collections")
+    key: dict[str, Any] = {}
+    for path, direction in given.items():
+        key |= _bucket_fields(options, path, direction)
+    return key
+
+
+def _bucket_filter(options: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
     """A filter on metadata, in terms of buckets."""
+    partial = given[_PARTIAL]
+    if not isinstance(partial, Mapping):
+        raise CommandError(10065, f"invalid parameter: expected an object ({_PARTIAL})")
+    if "collation" in given:
+        raise CommandError(
+            ErrorCode.IndexOptionsConflict,
+            "On a time-series collection, partialFilterExpression and collation arguments are incompatible",
+        )
+    parse_partial_filter(partial)
     found: dict[str, Any] = {}
     for path, value in partial.items():
         if not _is_meta(options, path):

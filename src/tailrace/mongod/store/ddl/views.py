@@ -153,7 +153,7 @@ def _checked(
     shown = None if parsed is None else parsed.to_document()
     view = View(database, name, view_on, tuple(pipeline), shown)
     _check_graph(catalog, view, [view_on, *foreign], [view.ns])
-    _check_dependents(catalog, view)
+    check_dependents(catalog, view)
     return view
 
 
@@ -210,7 +210,7 @@ def _check_collation(view: View, ns: str, collation: Mapping[str, Any] | None) -
         )
 
 
-def _check_dependents(catalog: Catalog, view: View) -> None:
+def check_dependents(catalog: Catalog, view: View) -> None:
     """Refuse a view with another collation than views that read it, which were created before it."""
     for above in catalog.views(view.database):
         if above.ns != view.ns and above.collation != view.collation and view.name in _sources(above):

@@ -24,7 +24,7 @@ from tailrace.events.entry_bytes import command
 from tailrace.mongod.store.catalog import Collection, Index, IndexBuild
 from tailrace.mongod.store.indexes.duplicate_key import duplicate_key
 from tailrace.mongod.store.indexes.index_keys import index_keys, paced_index_keys
-from tailrace.mongod.store.indexes.index_values import IndexPaths
+from tailrace.mongod.store.indexes.index_values import INDEXED_ARRAY, IndexPaths
 from tailrace.mongod.store.reader import Reader
 from tailrace.mongod.store.write_unit import WriteUnit
 from tailrace.pacing import tick
@@ -234,7 +234,7 @@ def check_measured(collection: Collection, index: Index, bucket: bytes) -> None:
     if "timeseries" in collection.options:
         paths = [path for path, _ in index.key if path.startswith("control.")]
         if IndexPaths(paths).meet_array(documents.decode(bucket)):
-            raise CommandError(5930501, "Indexed measurement field contains an array value")
+            raise CommandError(INDEXED_ARRAY, "Indexed measurement field contains an array value")
 
 
 def _log(

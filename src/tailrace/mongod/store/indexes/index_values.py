@@ -17,6 +17,8 @@ from tailrace.query.paths import array_index
 Values: TypeAlias = list[Any]
 """A value for each path; `MISSING` where the document has none"""
 
+INDEXED_ARRAY: Final = 5930501
+"""The code for an array in an indexed field of a measurement"""
 _AMBIGUOUS: Final = 16746
 
 

@@ -1,12 +1,14 @@
 """`setClusterParameter`: change a stored setting of the whole deployment."""
 
+from collections.abc import Mapping
+
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.dispatch.command import Command, Reply
-from tailrace.mongod.server.dispatch.context import MemberContext
+from tailrace.mongod.server.dispatch.context import Context, MemberContext
 from tailrace.mongod.server.dispatch.fields import old_command
-from tailrace.mongod.server.dispatch.kinds import OBJECT
+from tailrace.mongod.server.dispatch.kinds import OBJECT, is_given, wrong_type
 
 
 async def run(context: MemberContext) -> Reply:
@@ -22,6 +24,12 @@ async def run(context: MemberContext) -> Reply:
     return {}
 
 
+def _check_first(context: Context) -> None:
+    given = context.command[context.name]
+    if is_given(given) and not isinstance(given, Mapping):
+        raise wrong_type(f"{context.name}.{context.name}", given, "object")
+
+
 _FIELDS = old_command({"setClusterParameter": OBJECT}, required=("setClusterParameter",))
 
 COMMAND = Command(
@@ -30,6 +38,7 @@ COMMAND = Command(
     needs=on_cluster("setClusterParameter"),
     help="Change a cluster parameter.",
     fields=_FIELDS,
+    check_first=_check_first,
     admin_only=True,
     is_write=True,
 )

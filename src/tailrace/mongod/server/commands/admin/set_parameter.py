@@ -20,6 +20,8 @@ async def run(context: Context) -> Reply:
         reason = "no option found to set, use help:true to see options "
         raise CommandError(_NO_CODE, reason)
     parameters = context.parameters
+    for name in own:
+        parameters.check_name(name)
     for name, value in own.items():
         parameters.check(name, value)
     was = [parameters.set(name, value) for name, value in own.items()]

@@ -93,6 +93,7 @@ def _options(arguments: Arguments) -> dict[str, Any]:
         "max": arguments.integer("max", None, maximum=NO_CAPPED_MAX),
         "autoIndexId": arguments.boolean("autoIndexId", None),
         "temp": arguments.boolean("temp", None),
+        "recordPreImages": arguments.boolean("recordPreImages", None),
         "changeStreamPreAndPostImages": images_option(arguments),
         "storageEngine": arguments.document("storageEngine", None),
         "indexOptionDefaults": arguments.document("indexOptionDefaults", None),

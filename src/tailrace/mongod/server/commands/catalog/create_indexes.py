@@ -50,7 +50,9 @@ async def run(context: MemberContext) -> dict[str, Any]:
     reply: dict[str, Any] = {"numIndexesBefore": created.before, "numIndexesAfter": created.after}
     is_changed = created.before != created.after
     if is_changed or created.created_collection:
-        reply |= {"createdCollectionAutomatically": created.created_collection, "commitQuorum": quorum}
+        # A transaction builds indexes only on collections of its own, which the server calls created by this.
+        is_new = created.created_collection or context.transaction is not None
+        reply |= {"createdCollectionAutomatically": is_new, "commitQuorum": quorum}
     if created.some_exist:
         reply["note"] = "index already exists" if is_changed else "all indexes already exist"
     return reply

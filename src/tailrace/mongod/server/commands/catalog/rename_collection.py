@@ -16,7 +16,7 @@ from tailrace.mongod.server.dispatch.common_arguments import (
     namespace_argument,
     target_argument,
 )
-from tailrace.mongod.server.dispatch.context import MemberContext
+from tailrace.mongod.server.dispatch.context import Context, MemberContext
 from tailrace.mongod.server.dispatch.fields import command
 from tailrace.mongod.server.dispatch.kinds import COLLECTION, FLAG, TEXT, UUID, Kind
 from tailrace.mongod.server.writes.unit import run_catalog_change
@@ -27,7 +27,6 @@ from tailrace.mongod.store.write_unit import WriteUnit
 
 async def run(context: MemberContext) -> dict[str, Any]:
     arguments = context.arguments()
-    context.collection_name()  # refuses other types
     source = namespace_argument(arguments, context.name)
     target = target_argument(arguments, "to")
     drop_target = read_drop_target(arguments)
@@ -78,6 +77,10 @@ def _resource(named: object) -> Resource:
     return namespace(database, collection)
 
 
+def _check_name(context: Context) -> None:
+    context.collection_name()  # refuses other types
+
+
 _FIELDS = command(
     {
         "renameCollection": COLLECTION, "to": TEXT, "dropTarget": _DROP_TARGET, "stayTemp": FLAG,
@@ -93,6 +96,7 @@ COMMAND = Command(
     needs=_needs,
     help="Rename a collection.",
     fields=_FIELDS,
+    check_first=_check_name,
     admin_only=True,
     is_write=True,
 )

@@ -1,5 +1,6 @@
 """`aggregate`: run a pipeline on a collection or view, or open a change stream."""
 
+from tailrace.events.options import check_is_document
 from tailrace.mongod.language.aggregation.first_pass import check_stage_names
 from tailrace.mongod.server.access.pipeline_needs import aggregate_needs
 from tailrace.mongod.server.dispatch.command import Command, Reply
@@ -53,7 +54,9 @@ def _check_first(context: Context) -> None:
     if is_given(context.command.get("writeConcern")):
         WriteConcern.parse(context.command["writeConcern"])
     pipeline = context.command["pipeline"]
-    if not is_change_stream(pipeline):
+    if is_change_stream(pipeline):
+        check_is_document(pipeline[0]["$changeStream"])
+    else:
         check_stage_names(pipeline, context.node.release.has_stage)
 
 

@@ -1,0 +1,141 @@
+"""`tailrace mirror`: collections as Delta tables, from a copy on.
+
+>>> parser = argparse.ArgumentParser()
+>>> add_arguments(parser)
+>>> parser.parse_args(["--source", "mongodb://localhost/", "--to", "lake", "--ns", "shop.orders"]).ns
+['shop.orders']
+"""
+
+import argparse
+import logging
+import threading
+from contextlib import suppress
+from typing import Final
+
+from tailrace.cli.history_job import handle_signals, signals_set, spark_setting
+from tailrace.cli.logs.arguments import add_log_arguments
+from tailrace.cli.logs.output import log_output
+from tailrace.cli.pipeline import duration
+from tailrace.cli.private_files import private_files
+from tailrace.cli.sources.connection import add_connection_arguments, connection_string, without_scheme
+from tailrace.cli.sources.folders import history_argument
+from tailrace.cli.spark_needs import require_spark
+from tailrace.errors import PipelineError, SourceUnavailableError, StoreUnavailableError, UsageError
+from tailrace.log_lines import fields, logging_to
+from tailrace.sources.deployments.connection_string import ConnectionString, is_uri
+
+HELP: Final = "mirror collections as Delta tables with Spark: a copy, then every change, exactly once"
+
+_DEFAULT_INTERVAL: Final = 5.0
+_LOG: Final = logging.getLogger("tailrace.mirror")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--source", metavar="URI", help="connection string of a replica set or of a cluster's router")
+    add_connection_arguments(parser)
+    add(
+        "--to",
+        type=history_argument,
+        required=True,
+        metavar="DIR|URL",
+        help="the folder that the tables are in, as DATABASE/COLLECTION, or its URL in an object store",
+    )
+    add(
+        "--ns",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a database or a collection to mirror, such as shop or shop.orders; may be repeated; "
+        "default: everything",
+    )
+    add("--once", action="store_true", help="end when the tables show the collections at one cluster time")
+    add(
+        "--trigger",
+        type=duration,
+        default=_DEFAULT_INTERVAL,
+        metavar="TIME",
+        help="how often changes are applied, such as 5s (the default)",
+    )
+    add(
+        "--recopy",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a collection to copy again from the beginning, while the others go on; may be repeated",
+    )
+    add(
+        "--max-docs-per-second",
+        type=float,
+        metavar="N",
+        help="the most documents that the copy reads in a second; default: no limit",
+    )
+    add(
+        "--master",
+        metavar="M",
+        help="Spark's master, or sc://HOST[:PORT] for a server of Spark Connect; default: all cores of this "
+        "machine",
+    )
+    add(
+        "--spark-conf",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="a Spark setting; may be repeated",
+    )
+    add_log_arguments(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    uri = _uri(arguments)
+    if arguments.max_docs_per_second is not None and arguments.max_docs_per_second <= 0:
+        raise UsageError("--max-docs-per-second has to be more than 0")
+    require_spark(arguments.master)
+    try:
+        with (
+            private_files(),
+            log_output(arguments.log_format, arguments.log_level) as handler,
+            logging_to(handler, arguments.log_level),
+            signals_set() as ending,
+        ):
+            _run(arguments, uri, ending)
+    except (SourceUnavailableError, StoreUnavailableError) as error:
+        raise PipelineError(str(error)) from None
+    return 0
+
+
+def _uri(arguments: argparse.Namespace) -> ConnectionString:
+    given: str | None = arguments.source
+    if given is not None and not is_uri(given):
+        raise UsageError(without_scheme(given) or f"{given} is no connection string; write mongodb://HOST/")
+    uri = connection_string(arguments, given)
+    if uri is None:
+        raise UsageError("give the deployment to mirror: --source URI")
+    return uri
+
+
+def _run(arguments: argparse.Namespace, uri: ConnectionString, ending: threading.Event) -> None:
+    from tailrace.cli.mirroring.copy_bar import copy_progress
+    from tailrace.pipeline.mirror.scope import MirrorScope
+    from tailrace.pipeline.mirror.settings import MirrorSettings
+    from tailrace.sources.deployments.deployment import DeploymentSource
+    from tailrace.spark.command_sessions import start_session
+    from tailrace.spark.mirroring import run_mirror
+
+    settings = MirrorSettings(
+        root=arguments.to,
+        scope=MirrorScope.of(arguments.ns),
+        interval=None if arguments.once else arguments.trigger,
+        max_documents_per_second=arguments.max_docs_per_second,
+        recopy=frozenset(arguments.recopy),
+    )
+    with DeploymentSource(uri) as source:
+        _LOG.info("Starting Spark", extra=fields(to=arguments.to))
+        spark = start_session(arguments.master, dict(map(spark_setting, arguments.spark_conf)))
+        try:
+            handle_signals(ending)  # Spark has replaced the handlers
+            with copy_progress() as show:
+                run_mirror(spark, source, settings, ending, show)
+        finally:
+            with suppress(Exception):  # Java may have ended already; nothing is lost
+                spark.stop()

@@ -1,0 +1,1 @@
+"""Delta tables with the documents of one collection each."""

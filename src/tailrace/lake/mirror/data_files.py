@@ -1,0 +1,129 @@
+"""The Parquet files of a collection's table: what its log has of them, writing and reading them."""
+
+import json
+import time
+from dataclasses import dataclass
+from typing import Any, Final
+from uuid import uuid4
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tailrace.bson.dates import iso_date
+from tailrace.lake.mirror.layout import INCREMENT, KEY, TIME
+from tailrace.lake.storage.log_store import LogStore
+
+TARGET_BYTES: Final = 16 << 20
+"""About the size of a file's rows in memory. A change rewrites the file of its key, so files are small."""
+_FIRST_KEY: Final = "tailrace.firstKey"
+_LAST_KEY: Final = "tailrace.lastKey"
+_ROW_GROUP_ROWS: Final = 32_768
+MICROSECONDS_PER_SECOND: Final = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorFile:
+    """A finished file; it is part of the table once it was committed. Can be pickled."""
+
+    path: str
+    size: int
+    rows: int
+    first_key: bytes
+    last_key: bytes
+    first_time: int
+    last_time: int
+    """The least and the greatest cluster time of its rows"""
+    modified: int
+
+    @property
+    def stats(self) -> str:
+        """The statistics by which Delta's readers skip files."""
+        return json.dumps({
+            "numRecords": self.rows,
+            "minValues": {TIME: iso_date((self.first_time >> 32) * 1000)},
+            "maxValues": {TIME: iso_date((self.last_time >> 32) * 1000)},
+            "nullCount": {TIME: 0},
+        })  # fmt: skip
+
+    @property
+    def tags(self) -> dict[str, str]:
+        times = {"tailrace.firstTime": str(self.first_time), "tailrace.lastTime": str(self.last_time)}
+        return {_FIRST_KEY: self.first_key.hex(), _LAST_KEY: self.last_key.hex(), **times}
+
+    @classmethod
+    def from_action(cls, action: dict[str, Any]) -> "MirrorFile":
+        """From an `add` of the table's log; `KeyError`, `TypeError` or `ValueError` if others wrote it."""
+        tags = action["tags"]
+        return cls(
+            path=action["path"],
+            size=action["size"],
+            rows=json.loads(action["stats"])["numRecords"],
+            first_key=bytes.fromhex(tags[_FIRST_KEY]),
+            last_key=bytes.fromhex(tags[_LAST_KEY]),
+            first_time=int(tags["tailrace.firstTime"]),
+            last_time=int(tags["tailrace.lastTime"]),
+            modified=action["modificationTime"],
+        )
+
+
+def write_rows(
+    store: LogStore, rows: pa.Table, *, name: str, target_bytes: int = TARGET_BYTES
+) -> list[MirrorFile]:
+    """Write rows that are sorted by key to files of about equal size; no rows, no file."""
+    if not rows.num_rows:
+        return []
+    pieces = max(round(rows.nbytes / target_bytes), 1)
+    step = -(-rows.num_rows // pieces)
+    return [_write(store, rows.slice(start, step), name) for start in range(0, rows.num_rows, step)]
+
+
+def _write(store: LogStore, rows: pa.Table, name: str) -> MirrorFile:
+    path = f"{name}-{uuid4().hex}.parquet"
+    file = store.new_file(path)
+    try:
+        pq.write_table(
+            rows,
+            pa.PythonFile(file.content, mode="w"),
+            row_group_size=_ROW_GROUP_ROWS,
+            compression="zstd",
+            use_dictionary=False,
+            write_statistics=True,
+            store_schema=False,
+            write_page_checksum=True,
+        )
+        size = file.content.tell()
+        file.place(path)
+    finally:
+        file.discard()
+    keys = rows.column(KEY)
+    seconds = rows.column(TIME).cast(pa.int64()).to_numpy() // MICROSECONDS_PER_SECOND
+    times = (seconds << 32 | rows.column(INCREMENT).to_numpy()).view(np.uint64)
+    return MirrorFile(
+        path=path,
+        size=size,
+        rows=rows.num_rows,
+        first_key=keys[0].as_py(),
+        last_key=keys[rows.num_rows - 1].as_py(),
+        first_time=int(times.min()),
+        last_time=int(times.max()),
+        modified=time.time_ns() // 1_000_000,
+    )
+
+
+def read_file(store: LogStore, file: MirrorFile, schema: pa.Schema) -> pa.Table:
+    """The rows of a file; what the schema has and the file lacks is null."""
+    with store.open(file.path, file.size) as source:
+        return widened(pq.read_table(source, page_checksum_verification=True), schema)
+
+
+def widened(rows: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Rows with the columns of a schema; what they lack of it, columns or fields inside, is null."""
+    names = set(rows.column_names)
+    columns = [
+        rows.column(field.name).cast(field.type)
+        if field.name in names
+        else pa.nulls(rows.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)

@@ -1,0 +1,70 @@
+"""Assign changes to the files that have their keys."""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tailrace.lake.mirror.copy_state import CopyState
+from tailrace.lake.mirror.data_files import MirrorFile
+from tailrace.lake.mirror.merge import RowChange
+
+_SMALL_BYTES: Final = 1 << 20
+"""A file of less than this is rewritten together with its neighbours, if one of them is rewritten"""
+
+
+@dataclass(frozen=True, slots=True)
+class FileChanges:
+    """Neighbouring files, and the changes of their rows in order; without files, the rows are new."""
+
+    files: tuple[MirrorFile, ...]
+    changes: Sequence[RowChange]
+
+    @property
+    def size(self) -> int:
+        return sum(file.size for file in self.files) + sum(len(change.payload) for change in self.changes)
+
+
+def changes_by_file(
+    files: Sequence[MirrorFile], state: CopyState, changes: Sequence[RowChange]
+) -> list[FileChanges]:
+    """Divide changes by the files that they change. No file gets keys of two ranges of a copy."""
+    first_keys = [file.first_key for file in files]
+    ranges = [state.range_of(key) for key in first_keys]
+    found: dict[int, list[RowChange]] = {}
+    for change in changes:
+        place = bisect_right(first_keys, change.key) - 1
+        wanted = state.range_of(change.key)
+        if place < 0 or ranges[place] != wanted:
+            place += 1
+            if place == len(files) or ranges[place] != wanted:
+                place = -1 - wanted  # the range has no file yet
+        found.setdefault(place, []).append(change)
+    groups = [FileChanges((), added) for place, added in found.items() if place < 0]
+    places = sorted(place for place in found if place >= 0)
+    for begin, end in _with_small_neighbours(files, ranges, places):
+        together = [change for place in range(begin, end) for change in found.get(place, ())]
+        groups.append(FileChanges(tuple(files[begin:end]), together))
+    return groups
+
+
+def _with_small_neighbours(
+    files: Sequence[MirrorFile], ranges: Sequence[int], places: Sequence[int]
+) -> list[tuple[int, int]]:
+    """The files at some places, each with the small ones beside it if it is small itself."""
+
+    def are_joined(left: int, right: int) -> bool:
+        is_small = files[left].size < _SMALL_BYTES and files[right].size < _SMALL_BYTES
+        return is_small and ranges[left] == ranges[right]
+
+    found: list[tuple[int, int]] = []
+    for place in places:
+        if found and place < found[-1][1]:
+            continue
+        begin, end = place, place + 1
+        while begin > (found[-1][1] if found else 0) and are_joined(begin - 1, begin):
+            begin -= 1
+        while end < len(files) and are_joined(end - 1, end):
+            end += 1
+        found.append((begin, end))
+    return found

@@ -1,0 +1,216 @@
+"""The table of one collection: its files, its position, and changing it in atomic steps."""
+
+import time
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any, Final
+
+import pyarrow as pa
+from deltalake import Schema
+from deltalake.exceptions import DeltaError
+
+from tailrace.errors import HistoryError
+from tailrace.lake.columns.column_types import Layout
+from tailrace.lake.files.checkpoints import REMOVED_HOURS, write_checkpoint
+from tailrace.lake.files.table_log import FORMAT_KEY, IDENTITY, create_table, in_short, is_table
+from tailrace.lake.log_writer import CHECKPOINT_COMMITS, addition, clear_log, write_commit
+from tailrace.lake.mirror.copy_state import CopyState
+from tailrace.lake.mirror.data_files import MirrorFile, read_file
+from tailrace.lake.mirror.layout import DOCUMENT, FORMAT
+from tailrace.lake.mirror.mirror_log import COLUMNS, COPY, NAMESPACE, MirrorLog
+from tailrace.lake.mirror.typed_rows import table_schema
+from tailrace.lake.positions import THROUGH, position_transactions, read_position
+from tailrace.lake.storage.log_store import LogStore, open_store
+
+_CONFIGURATION: Final = "configuration"
+_ABANDONED_SECONDS: Final = 86_400.0
+"""No task writes to one file that long"""
+
+
+class MirrorTable:
+    """One collection's table, seen at one version."""
+
+    def __init__(self, store: LogStore) -> None:
+        self.store = store
+        self.log = MirrorLog(store)
+
+    @classmethod
+    def exists(cls, path: str | PathLike[str], options: Mapping[str, str] | None = None) -> bool:
+        return is_table(open_store(path, options))
+
+    @classmethod
+    def open(cls, path: str | PathLike[str], options: Mapping[str, str] | None = None) -> "MirrorTable":
+        """Open a table; raise `HistoryError` if there is none, or it is another kind of table."""
+        return cls(open_store(path, options))
+
+    @classmethod
+    def create(
+        cls,
+        path: str | PathLike[str],
+        *,
+        identity: str,
+        namespace: str,
+        through: int,
+        options: Mapping[str, str] | None = None,
+    ) -> "MirrorTable":
+        """A new table of a collection of the deployment ``identity``; nothing was copied yet.
+
+        ``through`` is a cluster time that is not after any that a range will be copied as of.
+        """
+        store = open_store(path, options)
+        try:
+            create_table(
+                store,
+                table_schema(Layout()),
+                name=namespace,
+                configuration={
+                    IDENTITY: identity,
+                    FORMAT_KEY: str(FORMAT),
+                    NAMESPACE: namespace,
+                    COPY: CopyState().to_text(),
+                    COLUMNS: Layout().to_json(),
+                },
+                transactions=position_transactions(THROUGH, through),
+            )
+        except (DeltaError, OSError) as error:
+            raise HistoryError(f"no table can be created in {store.place}: {in_short(error)}") from None
+        return cls(store)
+
+    # -- what it shows -------------------------------------------------------------------------------------
+
+    @property
+    def place(self) -> str:
+        return self.store.place
+
+    @property
+    def version(self) -> int:
+        return self.log.version
+
+    @property
+    def shards(self) -> Mapping[str, Any]:
+        """Tables of collections have no list of shards; the mirror as a whole has it."""
+        return {}
+
+    @property
+    def files(self) -> tuple[MirrorFile, ...]:
+        """In the order of their keys, which are disjoint."""
+        return self.log.files
+
+    @property
+    def rows(self) -> int:
+        return sum(file.rows for file in self.files)
+
+    @property
+    def namespace(self) -> str:
+        return self._configuration[NAMESPACE]
+
+    @property
+    def identity(self) -> str:
+        """The deployment of the collection."""
+        return self._configuration[IDENTITY]
+
+    @property
+    def through(self) -> int:
+        """The cluster time up to which changes were applied."""
+        return read_position(THROUGH, self.log.transactions) or 0
+
+    @property
+    def copy_state(self) -> CopyState:
+        return CopyState.from_text(self._configuration[COPY])
+
+    @property
+    def layout(self) -> Layout:
+        """The columns of the documents' fields."""
+        return Layout.from_json(self._configuration[COLUMNS])
+
+    @property
+    def schema(self) -> pa.Schema:
+        return table_schema(self.layout)
+
+    @property
+    def _configuration(self) -> Mapping[str, str]:
+        found: Mapping[str, str] = self.log.table["metaData"][_CONFIGURATION]
+        return found
+
+    def refresh(self) -> bool:
+        return self.log.refresh()
+
+    def read(self) -> pa.Table:
+        """All rows, in the order of keys."""
+        tables = [read_file(self.store, file, self.schema) for file in self.files]
+        return pa.concat_tables(tables) if tables else self.schema.empty_table()
+
+    def documents(self) -> list[bytes]:
+        """The documents of all rows, in the order of `_id`."""
+        found: list[bytes] = self.read().column(DOCUMENT).to_pylist()
+        return found
+
+    # -- changes -------------------------------------------------------------------------------------------
+
+    def commit(
+        self,
+        added: Sequence[MirrorFile] = (),
+        removed: Sequence[MirrorFile] = (),
+        *,
+        copy_state: CopyState | None = None,
+        layout: Layout | None = None,
+        through: int | None = None,
+    ) -> None:
+        """Replace files, together with the table's position, its columns and the state of its copy.
+
+        Raises `HistoryError` if another process has changed the table meanwhile.
+        """
+        configuration: dict[str, str] = {}
+        described: dict[str, str] = {}
+        if copy_state is not None:
+            configuration[COPY] = copy_state.to_text()
+        if layout is not None:
+            configuration[COLUMNS] = layout.to_json()
+            described["schemaString"] = Schema.from_arrow(table_schema(layout)).to_json()
+        metadata = None
+        if configuration:
+            table = self.log.table["metaData"]
+            entries = {**table[_CONFIGURATION], **configuration}
+            metadata = {**table, **described, _CONFIGURATION: entries}
+        is_first = write_commit(
+            self,
+            "MERGE" if removed else "WRITE",
+            added=added,
+            removed=removed,
+            transactions=[] if through is None else position_transactions(THROUGH, through),
+            metadata=metadata,
+        )
+        if not is_first:
+            raise HistoryError(f"another process writes to the table in {self.place}; stop one of them")
+        self._tidy_log()
+
+    def _tidy_log(self) -> None:
+        if self.version - self.log.checkpoint_version() < CHECKPOINT_COMMITS:
+            return
+        log = self.log
+        limit = (time.time() - REMOVED_HOURS * 3600) * 1000
+        actions: list[dict[str, Any]] = [{name: log.table[name]} for name in ("protocol", "metaData")]
+        actions += ({"txn": {"appId": name, "version": number}} for name, number in log.transactions.items())
+        actions += ({"add": addition(file, changes_data=False)} for file in log.files)
+        removals = [removal for removal in log.removals().values() if removal.moment > limit]
+        write_checkpoint(self.store, log.version, actions=actions, removals=removals, files=())
+        clear_log(self.store)
+
+    def vacuum(self, grace_seconds: float) -> int:
+        """Delete files that were removed longer ago than that; return how many."""
+        now = time.time()
+        present = {file.path for file in self.files}
+        removals = self.log.removals()
+        deleted = 0
+        for file in self.store.list():
+            if file.name in present:
+                continue
+            removal = removals.get(file.name)
+            if removal is not None:
+                is_garbage = now - removal.moment / 1000 > grace_seconds
+            else:
+                is_garbage = now - file.modified > _ABANDONED_SECONDS
+            if is_garbage:
+                self.store.delete(file.name)
+                deleted += 1
+        return deleted

@@ -1,0 +1,1 @@
+"""Mirroring collections as tables: copy ranges, then apply changes, without a gap."""

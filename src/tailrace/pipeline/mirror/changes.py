@@ -1,0 +1,203 @@
+"""Read the changes of the mirrored collections in an interval of cluster time.
+
+The changes of a collection are in order. What replaces all documents at once (a drop, a rename) makes those
+before it irrelevant, so only the time of the last one is kept.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from tailrace.bson import raw as rawbson
+from tailrace.errors import PipelineError
+from tailrace.events.change_event import ChangeEvent
+from tailrace.events.cluster_time import in_words
+from tailrace.events.entry_mark import EntryMark
+from tailrace.events.event_token import token_document
+from tailrace.events.interval import Interval
+from tailrace.lake.deferred_entries import is_deferred
+from tailrace.lake.mirror.layout import row_key
+from tailrace.lake.mirror.merge import DELETE, DIFF, WRITE, RowChange
+from tailrace.pipeline.history.build import SLICE_ENTRIES, time_slices
+from tailrace.pipeline.mirror.scope import MirrorScope
+from tailrace.sources.shard_events import ShardStages
+from tailrace.sources.source import OplogSource
+
+_CAPPED: Final = b"capped"
+
+
+@dataclass(slots=True)
+class CollectionChanges:
+    """What happened to one collection in an interval."""
+
+    changes: list[RowChange] = field(default_factory=list)
+    emptied: int = 0
+    """When it was created, dropped or renamed away the last time: it had no documents then. 0 for never."""
+    replaced: int = 0
+    """When another collection got its name the last time; 0 for never"""
+    is_refused: bool = False
+    """Whether it was created as something that cannot be followed"""
+
+    def forget(self) -> None:
+        """The documents that were changed are gone."""
+        self.changes.clear()
+
+    def followed_by(self, later: "CollectionChanges") -> None:
+        """Add what happened in the interval after."""
+        if later.emptied or later.replaced:
+            self.forget()
+            self.is_refused = later.is_refused
+        self.changes += later.changes
+        self.emptied = later.emptied or self.emptied
+        self.replaced = later.replaced or self.replaced
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalChanges:
+    """What happened in an interval, by namespace."""
+
+    collections: dict[str, CollectionChanges]
+    newest: dict[str, EntryMark]
+    """The newest entry of each shard that has entries in it"""
+    entries: int
+
+    @classmethod
+    def joined(cls, parts: Iterable["IntervalChanges"]) -> "IntervalChanges":
+        """The changes of intervals that follow each other."""
+        collections: dict[str, CollectionChanges] = {}
+        newest: dict[str, EntryMark] = {}
+        entries = 0
+        for part in parts:
+            newest |= part.newest
+            entries += part.entries
+            for name, changes in part.collections.items():
+                if name in collections:
+                    collections[name].followed_by(changes)
+                else:
+                    collections[name] = changes
+        return cls(collections, newest, entries)
+
+
+def read_changes(source: OplogSource, scope: MirrorScope, interval: Interval) -> IntervalChanges:
+    """Read an interval that divides no transaction over several shards."""
+    after, through = interval.after, interval.through
+    shards = source.shards()
+    stages = {shard: ShardStages(source, shard, after, through) for shard in shards}
+    newest: dict[str, bytes] = {}
+    events: list[ChangeEvent] = []
+    collected = _Collector(scope)
+    entries = 0
+    for taken in time_slices(source, after, through, SLICE_ENTRIES):
+        for shard, raws in taken.items():
+            if raws:
+                newest[shard] = raws[-1]
+                entries += len(raws)
+                events += stages[shard].events(raws)
+        if len(shards) == 1:
+            collected.take(events)
+            events.clear()
+    if events:
+        collected.take(_in_order(events))
+    marks = {shard: EntryMark.of(raw) for shard, raw in newest.items()}
+    return IntervalChanges(collected.found, marks, entries)
+
+
+def _visible(event: ChangeEvent) -> int:
+    return event.entry.extras.commit_timestamp or event.entry.ts
+
+
+def _in_order(events: list[ChangeEvent]) -> list[ChangeEvent]:
+    """The events of several shards by the time at which readers see them.
+
+    A document that moves to another shard is deleted on one and inserted on the other, in one transaction:
+    where it is deleted comes first.
+    """
+    events.sort(key=_visible)
+    last: dict[tuple[int, str, bytes], str] = {}
+    for event in events:
+        if event.entry.extras.commit_timestamp and event.document_key is not None:
+            last[_visible(event), event.shard, row_key(event.document_key)] = event.operation_type
+
+    def moves_away(event: ChangeEvent) -> int:
+        if not event.entry.extras.commit_timestamp or event.document_key is None:
+            return 1
+        key = _visible(event), event.shard, row_key(event.document_key)
+        return 0 if last[key] == "delete" else 1
+
+    return sorted(events, key=lambda event: (_visible(event), moves_away(event))) if last else events
+
+
+class _Collector:
+    def __init__(self, scope: MirrorScope) -> None:
+        self._scope = scope
+        self._in_scope: dict[tuple[str, str | None], bool] = {}
+        self.found: dict[str, CollectionChanges] = {}
+
+    def take(self, events: Sequence[ChangeEvent]) -> None:
+        for event in events:
+            extras = event.entry.extras
+            if extras.from_migrate or extras.outer_from_migrate:
+                continue  # a chunk moves; its documents stay as they are
+            kind = event.kind
+            if is_deferred(event):
+                _check_known(event)
+            elif event.document_key is not None:
+                name = kind.database, kind.collection
+                is_in_scope = self._in_scope.get(name)
+                if is_in_scope is None:
+                    is_in_scope = self._in_scope[name] = self._scope.has(f"{name[0]}.{name[1]}")
+                if is_in_scope:
+                    self._of(f"{name[0]}.{name[1]}").changes.append(_change(event))
+            elif kind.collection is not None and event.ddl is not None:
+                self._command(event, f"{kind.database}.{kind.collection}")
+
+    def _of(self, namespace: str) -> CollectionChanges:
+        found = self.found.get(namespace)
+        if found is None:
+            found = self.found[namespace] = CollectionChanges()
+        return found
+
+    def _command(self, event: ChangeEvent, namespace: str) -> None:
+        assert event.ddl is not None
+        if event.operation_type in ("create", "drop", "rename") and self._scope.has(namespace):
+            changes = self._of(namespace)
+            changes.forget()
+            changes.emptied = event.entry.ts
+            if event.operation_type == "create":
+                description = event.ddl.description or rawbson.EMPTY
+                changes.is_refused = event.ddl.ns_type != "collection" or (
+                    rawbson.find(description, _CAPPED) is not None
+                )
+        if event.operation_type == "rename" and event.ddl.to is not None:
+            database, collection = (rawbson.field(event.ddl.to, name) for name in (b"db", b"coll"))
+            if database is None or collection is None:
+                return
+            target = ".".join(value[4:-1].decode() for _, value in (database, collection))
+            if self._scope.has(target):
+                changes = self._of(target)
+                changes.forget()
+                changes.replaced = event.entry.ts
+
+
+def _check_known(event: ChangeEvent) -> None:
+    """A no-op without an event changes no document; everything else has to be understood."""
+    if event.entry.head.op != "n":
+        raise PipelineError(
+            f"the oplog entry of {in_words(event.entry.ts)} on {event.entry.head.ns} cannot be read; "
+            "what it changes is not known"
+        )
+
+
+def _change(event: ChangeEvent) -> RowChange:
+    assert event.document_key is not None
+    key = row_key(event.document_key)
+    token = rawbson.first_text(token_document(event)) or ""
+    time, visible = event.entry.ts, _visible(event)
+    if event.operation_type == "delete":
+        return RowChange(key, DELETE, b"", time, token, visible)
+    if event.full_document is not None:
+        return RowChange(key, WRITE, event.full_document, time, token, visible)
+    found = None if event.update is None else rawbson.field(event.update, b"diff")
+    if found is None:
+        raise PipelineError(f"the update of {in_words(time)} on {event.entry.head.ns} has no diff")
+    return RowChange(key, DIFF, found[1], time, token, visible)

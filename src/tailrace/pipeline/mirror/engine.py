@@ -1,0 +1,437 @@
+"""Mirror collections as tables, step by step: copy some ranges, apply the changes up to now, and so on.
+
+No step depends on what happened in memory before: every step leaves the tables with all that the next one
+needs. So a mirror can be killed at any moment, and another process continues where the tables are.
+
+What is copied is read at a cluster time that is not before the position of the mirror. So the changes of a
+range that was not copied yet can be skipped, and those of a range that was copied are applied if they are
+later than the time at which it was read (`lake/mirror/copy_state.py`).
+"""
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby, islice
+from typing import Final
+
+from tailrace.errors import HistoryError, UsageError
+from tailrace.events.cluster_time import in_words
+from tailrace.events.interval import Interval
+from tailrace.lake.columns.column_types import Layout
+from tailrace.lake.mirror.copy_state import CopyState
+from tailrace.lake.mirror.data_files import MirrorFile
+from tailrace.lake.mirror.grouping import FileChanges, changes_by_file
+from tailrace.lake.mirror.merge import RowChange
+from tailrace.lake.mirror.mirror_table import MirrorTable
+from tailrace.lake.mirror.schema_changes import SchemaChangeTable
+from tailrace.lake.mirror.typed_rows import agreed, fits
+from tailrace.lake.storage.log_store import open_store
+from tailrace.log_lines import fields
+from tailrace.pipeline.mirror.changes import CollectionChanges, IntervalChanges
+from tailrace.pipeline.mirror.mirror_state import MirrorState
+from tailrace.pipeline.mirror.progress import MirrorProgress
+from tailrace.pipeline.mirror.scope import table_place
+from tailrace.pipeline.mirror.settings import MirrorSettings
+from tailrace.pipeline.mirror.tasks import (
+    BuiltFiles,
+    BuiltRange,
+    ChangesTask,
+    CopyTask,
+    MergeTask,
+    RewriteTask,
+    RunTasks,
+    Task,
+    run_one_by_one,
+)
+from tailrace.sources.deployments.collections import CollectionFacts
+from tailrace.sources.deployments.deployment import DeploymentSource
+from tailrace.sources.planning import Planner
+
+_LOG: Final = logging.getLogger("tailrace.mirror")
+_RANGES_PER_CORE: Final = 2
+_SMALL_ENTRIES: Final = 20_000
+_SMALL_BYTES: Final = 16 << 20
+"""Work up to this size is done by the driver: starting a task costs more."""
+_VACUUM_BATCHES: Final = 100
+
+
+@dataclass(slots=True)
+class _Mirrored:
+    """A collection and its table."""
+
+    table: MirrorTable
+    state: CopyState
+
+
+class MirrorEngine:
+    """Mirrors a deployment. Raises the errors of the source; after one, make a new engine."""
+
+    def __init__(
+        self,
+        source: DeploymentSource,
+        settings: MirrorSettings,
+        run: RunTasks = run_one_by_one,
+        cores: int = 1,
+        progress: MirrorProgress | None = None,
+        recopy: frozenset[str] = frozenset(),
+    ) -> None:
+        """Open what is there; ``run`` runs the tasks of a step on ``cores`` cores.
+
+        The collections of ``recopy`` are copied again from the beginning.
+        """
+        self._source = source
+        self._settings = settings
+        self._run = run
+        self._cores = cores
+        self._planner = Planner(source)
+        self._refused: set[str] = set()
+        self._tables: dict[str, _Mirrored] = {}
+        self._batches = 0
+        self.progress = progress or MirrorProgress()
+        self._store = open_store(settings.root)
+        self._changes = SchemaChangeTable(settings.root)
+        self._state = self._opened()
+        self._open_tables()
+        self._copy_again(recopy)
+        self._store_state(self._state)
+        self.progress.through = self._state.through
+
+    # -- the beginning -------------------------------------------------------------------------------------
+
+    def _opened(self) -> MirrorState:
+        source = self._source
+        state = MirrorState.load(self._store)
+        if state is None:
+            # Before the collections are listed: one that is created later has an entry after this time.
+            self._store.prepare()
+            through = source.promised()
+            return MirrorState(source.identity(), through, membership=source.membership())
+        if state.identity != source.identity():
+            raise HistoryError(
+                f"the mirror in {self._store.place} belongs to the deployment {state.identity}, not to "
+                f"{source.identity()}; name another folder"
+            )
+        source.remember(state.membership)
+        return state
+
+    def _open_tables(self) -> None:
+        for facts in self._listed():
+            if facts.why_not is None:
+                self._add(facts.namespace)
+            else:
+                self._refuse(facts)
+        # A collection that was dropped while no mirror ran has a drop among the changes.
+        for namespace in self._settings.scope.namespaces - self._tables.keys():
+            self._add(namespace)
+
+    def _copy_again(self, namespaces: frozenset[str]) -> None:
+        missing = sorted(namespaces - self._tables.keys())
+        if missing:
+            raise UsageError(f"{missing[0]} is not mirrored, so it cannot be copied again")
+        for namespace in namespaces:
+            mirrored = self._tables[namespace]
+            mirrored.table.commit(removed=mirrored.table.files, copy_state=CopyState())
+            mirrored.state = CopyState()
+
+    def _listed(self) -> list[CollectionFacts]:
+        scope, reader = self._settings.scope, self._source.collections
+        databases = scope.database_names()
+        names = reader.databases() if databases is None else sorted(databases)
+        return [facts for name in names for facts in reader.collections(name) if scope.has(facts.namespace)]
+
+    def _refuse(self, facts: CollectionFacts) -> None:
+        if facts.namespace in self._settings.scope.namespaces:
+            raise UsageError(f"{facts.namespace} cannot be mirrored: {facts.why_not}")
+        self._refused.add(facts.namespace)
+        _LOG.warning("Not mirrored", extra=fields(ns=facts.namespace, reason=facts.why_not))
+
+    def _add(self, namespace: str) -> _Mirrored:
+        place = table_place(self._settings.root, namespace)
+        if MirrorTable.exists(place):
+            table = MirrorTable.open(place)
+            if table.identity != self._state.identity or table.namespace != namespace:
+                raise HistoryError(
+                    f"the table in {place} mirrors {table.namespace} of the deployment {table.identity}; "
+                    "name another folder"
+                )
+            if namespace not in self._state.namespaces and table.version > 0:
+                _LOG.warning("Copied again, because it was not followed", extra=fields(ns=namespace))
+                table.commit(removed=table.files, copy_state=CopyState(), through=self.through)
+        else:
+            table = MirrorTable.create(
+                place, identity=self._state.identity, namespace=namespace, through=self._state.through
+            )
+        mirrored = self._tables[namespace] = _Mirrored(table, table.copy_state)
+        return mirrored
+
+    def _store_state(self, state: MirrorState) -> None:
+        self._state = replace(state, namespaces=frozenset(self._tables))
+        self._state.store_in(self._store)
+
+    # -- the state -----------------------------------------------------------------------------------------
+
+    @property
+    def through(self) -> int:
+        """The cluster time up to which all changes were applied."""
+        return self._state.through
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether every range of every collection was copied."""
+        return all(mirrored.state.is_complete for mirrored in self._tables.values())
+
+    @property
+    def is_consistent(self) -> bool:
+        """Whether the tables show the collections at the cluster time `through`."""
+        return self.is_copied and all(
+            mirrored.state.settled <= self.through for mirrored in self._tables.values()
+        )
+
+    @property
+    def tables(self) -> Mapping[str, MirrorTable]:
+        """By namespace."""
+        return {name: mirrored.table for name, mirrored in self._tables.items()}
+
+    # -- copying -------------------------------------------------------------------------------------------
+
+    def copy_some(self) -> bool:
+        """Copy the next ranges, as many as the cores have use for; False if there is nothing to copy."""
+        self._plan_copies()
+        waiting = (
+            (mirrored, number)
+            for mirrored in self._tables.values()
+            for number in mirrored.state.missing()
+            if mirrored.state.is_planned
+        )
+        wave = list(islice(waiting, self._cores * _RANGES_PER_CORE))
+        if not wave:
+            return False
+        reader = self._source.collections
+        names = {mirrored.table.namespace for mirrored, _ in wave}
+        facts = {name: reader.facts_of(name) for name in names}
+        if self._planned_again(facts):
+            return True
+        # Not before the time of these answers: another collection may have got the name just now.
+        at = max(self._source.promised(), self.through, reader.newest_time())
+        rate = self._settings.max_documents_per_second
+        each = None if rate is None else rate / min(len(wave), self._cores)
+        tasks = [
+            self._copy_task(mirrored, number, facts[mirrored.table.namespace], at, each)
+            for mirrored, number in wave
+        ]
+        built: list[BuiltRange] = list(self._run(tasks))
+        for namespace, ranges in groupby(built, key=lambda done: done.namespace):
+            self._commit_ranges(self._tables[namespace], list(ranges))
+        return True
+
+    def _plan_copies(self) -> None:
+        reader = self._source.collections
+        for namespace, mirrored in self._tables.items():
+            if mirrored.state.is_planned:
+                continue
+            facts = reader.facts_of(namespace)
+            estimated = 0 if facts is None else reader.estimated_count(namespace)
+            parts = -(-estimated // self._settings.range_documents)
+            is_whole = facts is None or facts.has_collation
+            mirrored.state = CopyState.planned(() if is_whole else reader.bounds(namespace, parts))
+            mirrored.table.commit(copy_state=mirrored.state)
+            self.progress.planned(estimated)
+
+    def _planned_again(self, facts: Mapping[str, CollectionFacts | None]) -> bool:
+        """Begin the copies again whose ranges have no meaning: of a collection that has a collation now."""
+        unfit = [
+            name
+            for name, found in facts.items()
+            if found is not None and found.has_collation and self._tables[name].state.bounds
+        ]
+        self._copy_again(frozenset(unfit))
+        return bool(unfit)
+
+    def _copy_task(
+        self, mirrored: _Mirrored, number: int, facts: CollectionFacts | None, at: int, rate: float | None
+    ) -> CopyTask:
+        lower, upper = mirrored.state.limits(number)
+        return CopyTask(
+            source=self._source,
+            place=mirrored.table.place,
+            options=mirrored.table.store.delta_options,
+            namespace=mirrored.table.namespace,
+            number=number,
+            lower=lower,
+            upper=upper,
+            by_index=facts is None or not facts.has_collation,
+            uuid=None if facts is None else facts.uuid,
+            at=at,
+            file_bytes=self._settings.file_bytes,
+            documents_per_second=rate,
+            layout=mirrored.table.layout,
+        )
+
+    def _commit_ranges(self, mirrored: _Mirrored, built: Sequence[BuiltRange]) -> None:
+        state = mirrored.state
+        for done in built:
+            state = state.with_range(done.number, done.copied)
+        files, layout = self._agreed(mirrored, [done.built for done in built])
+        mirrored.table.commit(files, copy_state=state, layout=layout)
+        mirrored.state = state
+        self.progress.copied(sum(done.rows for done in built))
+
+    # -- changes -------------------------------------------------------------------------------------------
+
+    def apply_some(self) -> bool:
+        """Apply the next changes, up to the limits of a batch; False if there are none yet."""
+        source, after = self._source, self.through
+        promised = source.promised()
+        self.progress.promised = promised
+        if promised <= after:
+            return False
+        self._check_source()
+        limits = self._settings.max_entries, self._settings.max_bytes
+        end = self._planner.batch_end(after, promised, *limits)
+        membership = source.membership()
+        found = self._read(Interval(after, end), membership)
+        count = self._apply(found, end)
+        newest = {**self._state.newest, **found.newest}
+        self._store_state(replace(self._state, through=end, newest=newest, membership=membership))
+        self._batches += 1
+        if self._batches % _VACUUM_BATCHES == 0:
+            self.vacuum()
+        self.progress.applied(count, through=end)
+        return True
+
+    def _check_source(self) -> None:
+        for shard in self._source.shards():
+            mark = self._state.newest.get(shard)
+            if mark is not None and self._source.has_diverged(shard, mark):
+                raise HistoryError(
+                    f"the oplog no longer has the entry of {in_words(mark.time)}, up to which the mirror in "
+                    f"{self._store.place} has read: the deployment was restored from a backup; name another "
+                    "folder for a mirror of what it has now"
+                )
+
+    def _read(self, interval: Interval, membership: Mapping[str, object]) -> IntervalChanges:
+        source = self._source.having(self._source.members_for(membership, interval.after))
+        is_small = self._cores == 1 or self._planner.fits(
+            interval.after, interval.through, _SMALL_ENTRIES, _SMALL_BYTES
+        )
+        if is_small:
+            return ChangesTask(source, self._settings.scope, interval)()
+        intervals = self._planner.intervals(interval.after, interval.through, self._cores)
+        whole = [Interval(*each) for each in intervals] if len(source.shards()) == 1 else [interval]
+        tasks = [ChangesTask(source, self._settings.scope, each) for each in whole]
+        return IntervalChanges.joined(self._run(tasks))
+
+    def _apply(self, found: IntervalChanges, through: int) -> int:
+        """Merge the changes of all tables, in tasks of all of them together; return how many there were."""
+        work: list[tuple[_Mirrored, CopyState, bool, list[FileChanges]]] = []
+        count = 0
+        for namespace, collection in found.collections.items():
+            mirrored = self._mirrored(namespace, collection)
+            if mirrored is None:
+                continue
+            state, is_cleared = _state_after(mirrored.state, collection, mirrored.table.through)
+            changes = _to_apply(collection.changes, state, mirrored.table.through)
+            count += len(changes)
+            files = () if is_cleared else mirrored.table.files
+            if changes or is_cleared or state != mirrored.state:
+                work.append((mirrored, state, is_cleared, changes_by_file(files, state, changes)))
+        tasks: list[Task] = []
+        for mirrored, state, _, groups in work:
+            # An update of a document that is missing is a fault, unless the copy may be of a later time.
+            is_settling = state.is_settling(self.through)
+            tasks += (self._merge_task(mirrored, group, through, is_settling=is_settling) for group in groups)
+        is_small = sum(group.size for *_, groups in work for group in groups) < _SMALL_BYTES
+        results = iter(run_one_by_one(tasks) if is_small else self._run(tasks))
+        for mirrored, state, is_cleared, groups in work:
+            added, layout = self._agreed(mirrored, [next(results) for _ in groups])
+            removed = (
+                mirrored.table.files if is_cleared else [file for group in groups for file in group.files]
+            )
+            short = state.simplified(through)
+            changed_state = None if short == mirrored.state else short
+            mirrored.table.commit(added, removed, copy_state=changed_state, layout=layout, through=through)
+            mirrored.state = short
+        return count
+
+    def _merge_task(
+        self, mirrored: _Mirrored, group: FileChanges, through: int, *, is_settling: bool
+    ) -> MergeTask:
+        table = mirrored.table
+        return MergeTask(
+            place=table.place,
+            options=table.store.delta_options,
+            group=group,
+            name=f"merge-{through:016x}",
+            is_settling=is_settling,
+            file_bytes=self._settings.file_bytes,
+            layout=table.layout,
+        )
+
+    def _agreed(
+        self, mirrored: _Mirrored, built: Sequence[BuiltFiles]
+    ) -> tuple[list[MirrorFile], Layout | None]:
+        """The files of some tasks, with columns that fit, and the table's columns if they change."""
+        table = mirrored.table
+        layout, changes = agreed(table.layout, [each.columns for each in built])
+        if changes:
+            self._changes.record(table.namespace, changes)
+        unfit = [each for each in built if not fits(each.columns, layout)]
+        tasks = [
+            RewriteTask(
+                table.place,
+                table.store.delta_options,
+                each.files,
+                layout,
+                "again",
+                self._settings.file_bytes,
+            )
+            for each in unfit
+        ]
+        files = [file for each in built if each not in unfit for file in each.files]
+        files += (file for written in self._run(tasks) for file in written)
+        return files, layout if changes else None
+
+    def _mirrored(self, namespace: str, collection: CollectionChanges) -> _Mirrored | None:
+        """The table of a collection with changes, which is made if it is new; None if it is not mirrored."""
+        mirrored = self._tables.get(namespace)
+        if mirrored is not None:
+            return mirrored
+        if collection.is_refused:
+            self._refused.add(namespace)
+        elif collection.emptied and not collection.replaced:
+            self._refused.discard(namespace)
+        elif namespace not in self._refused:
+            facts = self._source.collections.collections(namespace.partition(".")[0])
+            kinds = {each.namespace: each for each in facts}
+            if namespace in kinds and kinds[namespace].why_not is not None:
+                self._refuse(kinds[namespace])
+        return None if namespace in self._refused else self._add(namespace)
+
+    def vacuum(self) -> int:
+        """Delete old files of all tables."""
+        grace = self._settings.grace_seconds
+        return sum(mirrored.table.vacuum(grace) for mirrored in self._tables.values())
+
+
+def _state_after(state: CopyState, collection: CollectionChanges, through: int) -> tuple[CopyState, bool]:
+    """The state of a copy after a drop or a rename, and whether the table is emptied by it.
+
+    ``through`` is the position of the table: what is not after it was applied before a restart.
+    """
+    time = max(collection.emptied, collection.replaced)
+    is_newer = all(copied.as_of >= time for copied in state.done.values())
+    if time <= through or (is_newer and (state.done or state.is_planned)):
+        return state, False  # nothing of the kind, or the copy was made after it, or will be
+    is_empty = collection.emptied > collection.replaced
+    is_all_older = all(copied.as_of < time for copied in state.done.values())
+    if is_empty and is_all_older and (state.is_complete or not state.is_planned):
+        # A transaction that creates a collection writes to it at the same cluster time.
+        return CopyState.empty_at(time - 1), True
+    return CopyState(), True
+
+
+def _to_apply(changes: Iterable[RowChange], state: CopyState, through: int) -> list[RowChange]:
+    """The changes that a table does not have; after a restart it may be ahead of the mirror as a whole."""
+    return [
+        change for change in changes if change.time > through and state.applies(change.key, change.visible)
+    ]

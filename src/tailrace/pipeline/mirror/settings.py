@@ -1,0 +1,33 @@
+"""Settings of a mirror."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from tailrace.lake.mirror.data_files import TARGET_BYTES
+from tailrace.pipeline.mirror.scope import MirrorScope
+
+RANGE_DOCUMENTS: Final = 100_000
+"""About how many documents one task copies: small beside the five minutes that a server keeps a snapshot"""
+_MAX_ENTRIES: Final = 200_000
+_MAX_BYTES: Final = 128 << 20
+GRACE_SECONDS: Final = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorSettings:
+    root: str
+    """The folder or URL that the tables are below."""
+    scope: MirrorScope
+    interval: float | None = None
+    """Seconds between the beginnings of two batches; None ends when the tables are complete."""
+    max_documents_per_second: float | None = None
+    """How fast the copy reads, all tasks together; None for no limit."""
+    max_entries: int = _MAX_ENTRIES
+    max_bytes: int = _MAX_BYTES
+    """The most entries and bytes of the oplog in one batch."""
+    range_documents: int = RANGE_DOCUMENTS
+    file_bytes: int = TARGET_BYTES
+    grace_seconds: float = GRACE_SECONDS
+    """How long files stay that are not part of a table any more, for its readers."""
+    recopy: frozenset[str] = frozenset()
+    """Collections to copy again from the beginning."""

@@ -1,0 +1,102 @@
+"""Mirror collections as Delta tables with the tasks of Spark."""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from tailrace.errors import PipelineError
+from tailrace.pipeline.mirror.engine import MirrorEngine
+from tailrace.pipeline.mirror.job import MirrorJob, log_end
+from tailrace.pipeline.mirror.progress import MirrorProgress
+from tailrace.pipeline.mirror.scope import MirrorScope
+from tailrace.pipeline.mirror.settings import MirrorSettings
+from tailrace.places import history_place
+from tailrace.sources.deployments.connection_string import ConnectionString
+from tailrace.sources.deployments.deployment import DeploymentSource
+from tailrace.spark.connections import Py4JError, Py4JJavaError, cores_of
+from tailrace.spark.task_runs import SparkTasks
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorResult:
+    """Where the tables are, and which moment they show."""
+
+    tables: Mapping[str, str]
+    """The place of each collection's table, by namespace."""
+    cluster_time: int
+    """The cluster time at which the tables show the collections, as a 64-bit number."""
+    rows: int
+
+
+def mirror(
+    spark: SparkSession,
+    source: str,
+    to: str | PathLike[str],
+    *,
+    namespaces: Sequence[str] = (),
+    interval: float | None = None,
+    max_documents_per_second: float | None = None,
+    recopy: Sequence[str] = (),
+    ending: threading.Event | None = None,
+) -> MirrorResult:
+    """Copy collections to Delta tables below ``to``, and apply their changes.
+
+    ``source`` is the connection string of a replica set or of a router, ``namespaces`` are databases and
+    collections; none means all. With an ``interval``, in seconds, it follows until ``ending`` is set. Else it
+    returns when all tables show the collections at one cluster time. A further call continues where the
+    tables are.
+    """
+    settings = MirrorSettings(
+        root=history_place(to),
+        scope=MirrorScope.of(namespaces),
+        interval=interval,
+        max_documents_per_second=max_documents_per_second,
+        recopy=frozenset(recopy),
+    )
+    with DeploymentSource(ConnectionString(source)) as deployment:
+        return run_mirror(spark, deployment, settings, ending)
+
+
+def run_mirror(
+    spark: SparkSession,
+    source: DeploymentSource,
+    settings: MirrorSettings,
+    ending: threading.Event | None = None,
+    changed: Callable[[MirrorProgress], None] = lambda _: None,
+) -> MirrorResult:
+    """Run a mirror; ``changed`` is called after every step."""
+    cores = cores_of(spark)
+    run = _Running(spark)
+    recopy = settings.recopy
+
+    def made(progress: MirrorProgress) -> MirrorEngine:
+        nonlocal recopy
+        engine = MirrorEngine(source, settings, run, cores, progress, recopy)
+        recopy = frozenset()  # once, not after every failure
+        return engine
+
+    job = MirrorJob(made, settings.interval)
+    job.progress.changed = changed
+    engine = job.run(ending)
+    if engine is None:
+        return MirrorResult({}, 0, 0)
+    log_end(engine)
+    tables = {name: table.place for name, table in engine.tables.items()}
+    return MirrorResult(tables, engine.through, sum(table.rows for table in engine.tables.values()))
+
+
+class _Running(SparkTasks):
+    """Tasks of a mirror; the end of Java is an error that no retry helps."""
+
+    def __call__(self, work: Sequence[Callable[[], Any]]) -> list[Any]:
+        try:
+            return super().__call__(work)
+        except (PySparkException, Py4JJavaError):
+            raise
+        except (Py4JError, OSError):
+            raise PipelineError("the Java process of Spark has ended; start the mirror again") from None

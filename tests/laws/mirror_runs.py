@@ -1,0 +1,113 @@
+"""Mirrors without Spark, in processes that can be killed, and what their tables have to be."""
+
+import multiprocessing
+import random
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Final
+
+from bson import Timestamp
+from pymongo import MongoClient
+
+from tailrace.lake.mirror.mirror_table import MirrorTable
+from tailrace.pipeline.mirror.engine import MirrorEngine
+from tailrace.pipeline.mirror.job import MirrorJob
+from tailrace.pipeline.mirror.scope import MirrorScope
+from tailrace.pipeline.mirror.settings import MirrorSettings
+from tailrace.sources.deployments.deployment import DeploymentSource
+from tests.support.client_workload import RAW_OPTIONS, ClientWorkload
+
+PREFIX: Final = "mirrored"
+_PROCESSES: Final = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload([__name__])
+
+
+def settings_of(root: Path) -> MirrorSettings:
+    """Small ranges, files and batches, so that few documents have many of each."""
+    scope = MirrorScope.of([f"{PREFIX}_a", f"{PREFIX}_b"])
+    return MirrorSettings(
+        root=str(root), scope=scope, range_documents=10, file_bytes=2000, max_entries=200, grace_seconds=0.0
+    )
+
+
+def run_once(uri: str, root: Path) -> MirrorEngine:
+    """Mirror until the tables show the collections at one cluster time."""
+    with DeploymentSource(uri) as source:
+        engine = MirrorJob(lambda progress: _engine(source, root, progress), None).run()
+    assert engine is not None
+    assert engine.is_consistent
+    return engine
+
+
+def _engine(source: DeploymentSource, root: Path, progress: Any) -> MirrorEngine:
+    return MirrorEngine(source, settings_of(root), progress=progress)
+
+
+def follow(uri: str, root: str) -> None:
+    """Mirror until the process is killed."""
+    with DeploymentSource(uri) as source:
+        MirrorJob(lambda progress: _engine(source, Path(root), progress), 0.0).run()
+
+
+def run_killed(uri: str, root: Path, rng: random.Random, longest: float) -> None:
+    """Mirror in a process that is killed at some moment."""
+    process = _PROCESSES.Process(target=follow, args=(uri, str(root)))
+    process.start()
+    process.join(rng.uniform(0.0, longest))
+    assert process.exitcode is None, "the mirror ended before it was killed"
+    process.kill()
+    process.join()
+
+
+@contextmanager
+def working(client: MongoClient[Any], seed: int) -> Iterator[ClientWorkload]:
+    """Run random operations until the block ends."""
+    workload = ClientWorkload(client, seed, PREFIX)
+    ending = threading.Event()
+    errors: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            while not ending.is_set():
+                workload.run(5)
+        except BaseException as error:
+            errors.append(error)
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    try:
+        yield workload
+    finally:
+        ending.set()
+        worker.join()
+    assert not errors, repr(errors)
+
+
+def documents_at(client: MongoClient[Any], namespace: str, time: int) -> list[bytes]:
+    """The documents of a collection at a cluster time, in the order of `_id`."""
+    database, _, collection = namespace.partition(".")
+    concern = {"level": "snapshot", "atClusterTime": Timestamp(time >> 32, time & 0xFFFFFFFF)}
+    with client.start_session(causal_consistency=False) as session:
+        reply: Any = client[database].command(
+            {"find": collection, "hint": {"_id": 1}, "batchSize": 1_000_000, "readConcern": concern},
+            session=session,
+            codec_options=RAW_OPTIONS,
+        )
+    assert not reply["cursor"]["id"]
+    return [bytes(document.raw) for document in reply["cursor"]["firstBatch"]]
+
+
+def check_equal(client: MongoClient[Any], engine: MirrorEngine) -> int:
+    """Compare every table with its collection at the time that the mirror states; return how many rows."""
+    count = 0
+    for namespace, seen in engine.tables.items():
+        table = MirrorTable.open(seen.place)
+        expected = documents_at(client, namespace, engine.through)
+        found = table.documents()
+        wrong = [(ours, theirs) for ours, theirs in zip_longest(found, expected) if ours != theirs]
+        assert not wrong, f"{namespace} differs at {engine.through}: {len(wrong)} rows, as {wrong[0]}"
+        count += len(expected)
+    return count

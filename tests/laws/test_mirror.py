@@ -1,0 +1,60 @@
+"""Law **Mirror**: at a stated cluster time a table equals its collection, byte for byte.
+
+Random operations run during the copy and after it, with drops, renames, transactions and `_id`s of all types,
+while mirrors are killed at random moments.
+"""
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+
+from tailrace.testing.replica_set import ReplicaSet
+from tests.laws.law_seeds import BASE_SEED
+from tests.laws.mirror_runs import PREFIX, check_equal, run_killed, run_once, working
+from tests.oracle.real_server import missing_mongod, real_replica_set
+from tests.support.client_workload import ClientWorkload
+
+LONG = range(BASE_SEED, BASE_SEED + 10)
+
+
+@contextmanager
+def deployment(kind: str, folder: Path) -> Iterator[str]:
+    if kind == "tailrace":
+        with ReplicaSet() as ours:
+            yield ours.uri
+        return
+    reason = missing_mongod()
+    if reason is not None:
+        pytest.skip(reason)
+    with real_replica_set(folder / "mongod") as real:
+        yield real.uri
+
+
+def check_law(uri: str, root: Path, seed: int, *, operations: int, kills: int, longest: float) -> None:
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    with MongoClient[Any](uri) as client:
+        ClientWorkload(client, seed, PREFIX).run(operations)
+        with working(client, seed + 1):
+            for _ in range(kills):
+                run_killed(uri, root, rng, longest)
+        assert check_equal(client, run_once(uri, root)) > 0
+
+
+@pytest.mark.parametrize("kind", ["tailrace", "mongod"])
+def test_tables_equal_the_collections_after_kills(kind: str, tmp_path: Path) -> None:
+    with deployment(kind, tmp_path) as uri:
+        check_law(uri, tmp_path / "lake", BASE_SEED, operations=250, kills=3, longest=1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", LONG)
+@pytest.mark.parametrize("kind", ["tailrace", "mongod"])
+def test_tables_equal_the_collections_after_many_kills(kind: str, seed: int, tmp_path: Path) -> None:
+    with deployment(kind, tmp_path) as uri:
+        check_law(uri, tmp_path / "lake", seed, operations=600, kills=50, longest=2.0)
