@@ -2,9 +2,10 @@
 
 A driver with its default options writes to a real server, and the pipeline reads the oplog. The floor is what
 any program in Python has to do: read the same entries through PyMongo, as raw batches, and write the finished
-rows with pyarrow, in as many processes. Peers are measured in the same run if the folder that TAILRACE_PEERS
-names has them: `debezium/` with DebeziumBench.class and `jars/`; `connector/` with connector.py, `jars/` and
-`venv/`. Without a real server there is nothing to measure.
+rows with pyarrow, in as many processes. `format("tailrace")` is read with the columns of the MongoDB Spark
+Connector, as text, and written to Parquet, as the Connector's are. Peers are measured in the same run if the
+folder that TAILRACE_PEERS names has them: `debezium/` with DebeziumBench.class and `jars/`; `connector/` with
+connector.py, `jars/` and `venv/`. Without a real server there is nothing to measure.
 """
 
 import os
@@ -14,25 +15,29 @@ import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pymongo import DeleteOne, MongoClient, UpdateOne
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from bench.figures import print_goal
-from bench.spark_history_job import workers_seconds
+from bench.spark_history_job import descendants, seconds_of, workers_seconds
 from tailrace.events.cluster_time import to_timestamp
+from tailrace.lake.bulk.kernel import kernel_in_words
 from tailrace.lake.table import HistoryTable
 from tailrace.lake.writer import write_files
 from tailrace.pipeline.history.settings import PipelineSettings
 from tailrace.sources.deployments.deployment import DeploymentSource
 from tailrace.spark.command_sessions import start_session
 from tailrace.spark.history_job import HistoryJob
+from tailrace.spark.session import build_session
 from tests.oracle.real_server import missing_mongod, real_replica_set
 
 PEERS_VARIABLE = "TAILRACE_PEERS"
@@ -45,6 +50,8 @@ BATCH = 5_000
 WORKERS = 2
 ROUNDS = 2
 DATABASE, COLLECTION = "shop", "orders"
+COLUMNS = ("_id", "operationType", "clusterTime", "ns", "documentKey", "fullDocument", "updateDescription")
+POLL_SECONDS = 0.1
 
 
 def write(client: MongoClient[dict[str, Any]]) -> None:
@@ -101,35 +108,84 @@ def floor(uri: str, table: HistoryTable, folder: Path) -> tuple[float, float]:
     return best, least
 
 
-def debezium(folder: Path, uri: str, start: float) -> str:
-    """Run Debezium's engine on the change stream; return its figures, or why there are none."""
+def stream(uri: str, spark: SparkSession, start: float, folder: Path) -> tuple[float, float]:
+    """Drain `format("tailrace")` as connector.py does it; return rows a second, and processor seconds."""
+    schema = ", ".join(f"{name} string" for name in COLUMNS)
+    options = {
+        "connection.uri": uri,
+        "database": DATABASE,
+        "collection": COLLECTION,
+        "change.stream.startup.mode": "timestamp",
+        "change.stream.startup.mode.timestamp.start.at.operation.time": str(int(start)),
+    }
+    changes = spark.readStream.format("tailrace").options(**options).schema(schema).load()
+    written, last, worked = 0, 0.0, 0.0
+    began, used = time.perf_counter(), _processes_seconds()
+
+    def keep(batch: DataFrame, _: int) -> None:
+        nonlocal written, last, worked
+        batch.write.format("parquet").mode("append").save(str(folder / "rows"))
+        written = spark.read.parquet(str(folder / "rows")).count()
+        last, worked = time.perf_counter(), _processes_seconds() - used
+
+    writer = changes.writeStream.foreachBatch(keep).option("checkpointLocation", str(folder / "checkpoint"))
+    query = writer.trigger(processingTime="1 second").start()
+    while written < CHANGES and time.perf_counter() - began < PEER_SECONDS and query.isActive:
+        time.sleep(POLL_SECONDS)
+    query.stop()
+    if written != CHANGES:
+        raise SystemExit(f'format("tailrace") returned {written} rows of {CHANGES}')
+    return written / (last - began), worked
+
+
+def _processes_seconds() -> float:
+    """The processor time of this process and its children, which are Spark and its workers."""
+    return time.process_time() + seconds_of(Path(f"/proc/{child}") for child in descendants(os.getpid()))
+
+
+def debezium(folder: Path, uri: str, start: float) -> "Peer":
+    """Run Debezium's engine on the change stream."""
     program = folder / "debezium"
     if not (program / "DebeziumBench.class").exists():
-        return f"skipped: no {program}/DebeziumBench.class"
+        return Peer(f"skipped: no {program}/DebeziumBench.class")
     command = ["java", "-cp", "jars/*:.", "DebeziumBench", uri, f"{DATABASE}.{COLLECTION}", str(CHANGES)]
     return _peer([*command, str(int(start * 1000))], program)
 
 
-def connector(folder: Path, uri: str, start: float) -> str:
+def connector(folder: Path, uri: str, start: float) -> "Peer":
     """Run the MongoDB Spark Connector on the change stream."""
     program = folder / "connector"
     if not (program / "venv").exists():
-        return f"skipped: no {program}/venv"
+        return Peer(f"skipped: no {program}/venv")
     command = ["venv/bin/python", "connector.py", "jars", uri, DATABASE, COLLECTION]
     return _peer([*command, str(int(start)), str(CHANGES)], program)
 
 
-def _peer(command: Sequence[str], folder: Path) -> str:
+@dataclass(frozen=True)
+class Peer:
+    """What was found out about another program."""
+
+    shown: str
+    """its figures, or why there are none"""
+    rate: float | None = None
+
+
+def _peer(command: Sequence[str], folder: Path) -> Peer:
+    before = getrusage(RUSAGE_CHILDREN)
     try:
         done = subprocess.run(
             command, cwd=folder, capture_output=True, text=True, timeout=PEER_SECONDS, check=False
         )
     except subprocess.TimeoutExpired:
-        return f"skipped: it took more than {PEER_SECONDS} seconds"
+        return Peer(f"skipped: it took more than {PEER_SECONDS} seconds")
     found = re.search(r"rate=(\d+)", done.stdout)
     if found is None:
-        return f"skipped: {(done.stderr or done.stdout).strip().splitlines()[-1:]}"
-    return f"{int(found[1]):12,} events/s"
+        return Peer(f"skipped: {(done.stderr or done.stdout).strip().splitlines()[-1:]}")
+    after = getrusage(RUSAGE_CHILDREN)
+    worked = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    each = worked / CHANGES * 1e6
+    rate = int(found[1])
+    return Peer(f"{rate:12,} events/s, {each:.1f} µs of processor time each, Java's start included", rate)
 
 
 def build(uri: str, spark: SparkSession, history: Path) -> tuple[HistoryTable, float, float]:
@@ -155,6 +211,7 @@ def main() -> None:
             start = time.time()
             write(client)
         print(f"real-history: {CHANGES:,} changes by PyMongo with its default options, local[{WORKERS}]")
+        print(f"  kernel: {kernel_in_words()}")
         spark = start_session(f"local[{WORKERS}]", {})
         runs = [build(real.uri, spark, Path(name, f"history{number}")) for number in range(ROUNDS + 1)]
         spark.stop()
@@ -165,9 +222,23 @@ def main() -> None:
         floor_rate, floor_worked = floor(real.uri, table, Path(name))
         print(f"  floor                 {floor_rate:12,.0f} events/s: read by PyMongo, written by pyarrow")
         each = worked / rows * 1e6
-        print(f"  history pipeline      {rows / seconds:12,.0f} events/s, {each:.2f} µs of the workers each")
-        print_goal("against the floor", rows / seconds / floor_rate, "0.50")
-        print_goal("in processor time", floor_worked / worked, "0.50")
+        rate = rows / seconds
+        print(f"  history pipeline      {rate:12,.0f} events/s, {each:.2f} µs of the workers each")
+        print_goal("against the floor", rate / floor_rate, "0.50")
+        print_goal("in processor time", floor_worked / min(run[2] for run in runs[1:]), "0.50")
+        spark = build_session(f"local[{WORKERS}]")
+        folders = [Path(name, f"stream{number}") for number in range(ROUNDS)]
+        streams = [stream(real.uri, spark, start, folder) for folder in folders]
+        spark.stop()
+        read_rate, read_worked = max(streams)
+        each = read_worked / CHANGES * 1e6
+        print(f'  format("tailrace")    {read_rate:12,.0f} rows/s, {each:.1f} µs of processor time each')
         peers = Path(os.environ.get(PEERS_VARIABLE) or "peers").absolute()
-        print(f"  Debezium              {debezium(peers, real.uri, start)}")
-        print(f"  MongoDB Spark Connector {connector(peers, real.uri, start)}")
+        for title, run, own in (
+            ("Debezium", debezium, rate),
+            ("MongoDB Spark Connector", connector, read_rate),
+        ):
+            peer = run(peers, real.uri, start)
+            print(f"  {title:23} {peer.shown}")
+            if peer.rate:
+                print_goal(f"against {title}", own / peer.rate, "5.00")

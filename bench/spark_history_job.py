@@ -5,7 +5,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -57,8 +57,13 @@ def workers_peak() -> int:
 
 def workers_seconds() -> float:
     """The processor time of all workers so far."""
+    return seconds_of(workers())
+
+
+def seconds_of(processes: Iterable[Path]) -> float:
+    """The processor time of some processes, given by their folders in /proc."""
     ticks = 0
-    for folder in workers():
+    for folder in processes:
         with suppress(OSError):
             times = (folder / "stat").read_text().rpartition(") ")[2].split()[11:13]
             ticks += sum(map(int, times))

@@ -1,6 +1,7 @@
 //! The columns of rows in order, with finished rows between them.
 
 use crate::describe::close;
+use crate::dictionary::Dictionary;
 use crate::ends::Ends;
 use crate::kinds::{Kinds, Layout, Sources, Template};
 use crate::rows::{Row, Scan};
@@ -40,6 +41,10 @@ const REST: usize = 14;
 const SESSION: usize = 15;
 const NUMBER: usize = 16;
 const NUMBERS: [usize; 5] = [CLUSTER_TIME, INCREMENT, WALL, INDEX, NUMBER];
+/// Columns with few different values, in the order of the names of a layout, its shard, and sessions.
+const REPEATED: [usize; 6] = [OPERATION, OPERATION + 1, OPERATION + 2, OPERATION + 3, SHARD, SESSION];
+const OF_LAYOUT: usize = 5;
+const OF_SESSION: usize = 5;
 const MICROSECONDS: i64 = 1_000;
 const SECOND: i64 = 1_000_000;
 const MOST_BYTES: usize = i32::MAX as usize;
@@ -82,8 +87,9 @@ fn long(data: &[u8], place: usize) -> i64 {
 /// A column as Arrow stores it; numbers have no offsets.
 #[derive(Default)]
 pub struct Column {
+    /// Of the rows up to the last one that is null.
     valid: Vec<bool>,
-    has_nulls: bool,
+    count: usize,
     pub offsets: Vec<u8>,
     /// Of the last rows: what is written is put elsewhere soon, while it is in the processor's cache.
     data: Vec<u8>,
@@ -92,20 +98,23 @@ pub struct Column {
 }
 
 impl Column {
-    fn restart(&mut self, number: usize) {
+    fn restart(&mut self, has_offsets: bool) {
         self.valid.clear();
-        self.has_nulls = false;
+        self.count = 0;
         self.offsets.clear();
         self.data.clear();
         self.put = 0;
-        if !NUMBERS.contains(&number) {
+        if has_offsets {
             self.offsets.extend_from_slice(&[0; 4]);
         }
     }
 
     fn note(&mut self, is_valid: bool) {
-        self.valid.push(is_valid);
-        self.has_nulls |= !is_valid;
+        if !is_valid {
+            self.valid.resize(self.count, true);
+            self.valid.push(false);
+        }
+        self.count += 1;
     }
 
     fn end_value(&mut self, is_valid: bool) {
@@ -125,12 +134,74 @@ impl Column {
         self.data.extend_from_slice(&value.unwrap_or(0).to_le_bytes());
     }
 
+    fn push_code(&mut self, value: Option<u32>) {
+        self.note(value.is_some());
+        self.data.extend_from_slice(&value.unwrap_or(0).to_le_bytes());
+    }
+
     /// The bitmap of rows that are not null, if some are.
     pub fn bitmap(&self) -> Option<Vec<u8>> {
+        if self.valid.is_empty() {
+            return None;
+        }
         let byte_of = |chunk: &[bool]| {
             chunk.iter().enumerate().fold(0, |byte, (place, &is_valid)| byte | u8::from(is_valid) << place)
         };
-        self.has_nulls.then(|| self.valid.chunks(8).map(byte_of).collect())
+        let mut bits: Vec<u8> = self.valid.chunks(8).map(byte_of).collect();
+        if let Some(last) = bits.last_mut().filter(|_| self.valid.len() % 8 > 0) {
+            *last |= 0xFF << (self.valid.len() % 8);
+        }
+        bits.resize(self.count.div_ceil(8), 0xFF);
+        Some(bits)
+    }
+}
+
+type Codes = [Option<u32>; OF_LAYOUT];
+
+/// All columns of some rows.
+#[derive(Default)]
+pub struct Columns {
+    pub all: [Column; COLUMNS.len()],
+    dictionaries: [Dictionary; REPEATED.len()],
+    /// By layout, the numbers of what its rows share; none if they were not seen yet.
+    codes: Vec<Option<Codes>>,
+}
+
+impl Columns {
+    fn restart(&mut self, layouts: usize) {
+        for (number, column) in self.all.iter_mut().enumerate() {
+            column.restart(!NUMBERS.contains(&number) && !REPEATED.contains(&number));
+        }
+        self.dictionaries.iter_mut().for_each(Dictionary::restart);
+        self.codes.clear();
+        self.codes.resize(layouts, None);
+    }
+
+    /// The values of a column, if its rows have numbers of them.
+    pub fn dictionary(&self, column: usize) -> Option<&Dictionary> {
+        let place = REPEATED.iter().position(|&number| number == column)?;
+        Some(&self.dictionaries[place])
+    }
+
+    fn push_repeated(&mut self, place: usize, value: Option<&[u8]>) {
+        let code = value.map(|value| self.dictionaries[place].code(value));
+        self.all[REPEATED[place]].push_code(code);
+    }
+
+    /// Push what the rows of a layout share.
+    fn push_shared(&mut self, number: usize, layout: &Layout) {
+        let codes = self.codes[number].unwrap_or_else(|| {
+            let shared = layout.names.iter().map(Option::as_deref).chain([Some(&*layout.shard)]);
+            let mut codes = Codes::default();
+            for ((code, value), dictionary) in codes.iter_mut().zip(shared).zip(&mut self.dictionaries) {
+                *code = value.map(|value| dictionary.code(value));
+            }
+            codes
+        });
+        self.codes[number] = Some(codes);
+        for (column, code) in REPEATED.into_iter().zip(codes) {
+            self.all[column].push_code(code);
+        }
     }
 }
 
@@ -194,6 +265,15 @@ impl<'a> Merge<'a> {
         self.kinds.all[row.kind as usize].layouts[usize::from(row.shows_session)].as_ref()
     }
 
+    /// A number of its own for each layout: those of kinds, and then those of ends.
+    fn layout_number(&self, row: &Row) -> usize {
+        let of_kinds = 2 * self.kinds.all.len();
+        match row.end_session {
+            Some(_) => of_kinds + row.kind as usize,
+            None => 2 * row.kind as usize + usize::from(row.shows_session),
+        }
+    }
+
     fn token(&self, id: u32) -> Vec<u8> {
         let mut out = Vec::new();
         match self.scan.rows.get(id as usize) {
@@ -233,12 +313,10 @@ impl<'a> Merge<'a> {
     /// ``put`` is given the number of a column, the place of some bytes in it, and the bytes.
     pub fn write<E: From<TooLarge>>(
         &self,
-        columns: &mut [Column; COLUMNS.len()],
+        columns: &mut Columns,
         mut put: impl FnMut(usize, usize, &[u8]) -> Result<(), E>,
     ) -> Result<(), E> {
-        for (number, column) in columns.iter_mut().enumerate() {
-            column.restart(number);
-        }
+        columns.restart(2 * self.kinds.all.len() + self.ends.all_layouts.len());
         let mut left = self.len();
         for rows in self.order.chunks(ROWS_AT_ONCE) {
             left -= rows.len();
@@ -249,7 +327,7 @@ impl<'a> Merge<'a> {
                     None => self.write_finished(id as usize - self.scan.rows.len(), columns),
                 }
             }
-            for (number, column) in columns.iter_mut().enumerate() {
+            for (number, column) in columns.all.iter_mut().enumerate() {
                 if column.put + column.data.len() > MOST_BYTES {
                     return Err(TooLarge.into());
                 }
@@ -279,10 +357,12 @@ impl<'a> Merge<'a> {
         std::hint::black_box(seen);
     }
 
-    fn write_row(&self, row: &Row, number: usize, columns: &mut [Column; COLUMNS.len()]) {
+    fn write_row(&self, row: &Row, number: usize, made: &mut Columns) {
         let Some(layout) = self.layout(row) else {
             return; // `Scan::settle` has dropped such rows
         };
+        made.push_shared(self.layout_number(row), layout);
+        let columns = &mut made.all;
         let memory = self.memories[row.memory as usize];
         self.push(&layout.token, row, &mut columns[TOKEN].data);
         columns[TOKEN].end_value(true);
@@ -291,9 +371,6 @@ impl<'a> Merge<'a> {
         columns[CLUSTER_TIME].push_number(Some((row.time >> 32) as i64 * SECOND));
         columns[INCREMENT].push_number(Some((row.time & 0xFFFF_FFFF) as i64));
         columns[WALL].push_number(Some(row.wall * MICROSECONDS));
-        for (place, name) in layout.names.iter().enumerate() {
-            columns[OPERATION + place].push_bytes(name.as_deref());
-        }
         if session.is_none() {
             row.form.push_text(row.key.of(memory), &mut columns[DOCUMENT_KEY].data);
         }
@@ -301,24 +378,26 @@ impl<'a> Merge<'a> {
         self.push_document(&layout.event, row, &mut columns[EVENT].data);
         columns[EVENT].end_value(true);
         columns[PRE_IMAGE].push_bytes(self.images.get(number).copied().flatten());
-        columns[SHARD].push_bytes(Some(&layout.shard));
         columns[INDEX].push_number(row.is_inside.then_some(i64::from(row.index)));
         if let Some(rest) = &layout.rest {
             self.push_document(rest, row, &mut columns[REST].data);
         }
         columns[REST].end_value(layout.rest.is_some());
-        let has_session = !row.is_inside && row.lsid.is_there();
-        columns[SESSION].push_bytes(has_session.then(|| row.lsid.of(memory)));
         columns[NUMBER].push_number((row.has_number && !row.is_inside).then_some(row.number));
+        let has_session = !row.is_inside && row.lsid.is_there();
+        made.push_repeated(OF_SESSION, has_session.then(|| row.lsid.of(memory)));
     }
 
-    fn write_finished(&self, row: usize, columns: &mut [Column; COLUMNS.len()]) {
-        for (number, column) in columns.iter_mut().enumerate() {
+    fn write_finished(&self, row: usize, columns: &mut Columns) {
+        for (number, column) in columns.all.iter_mut().enumerate() {
             if NUMBERS.contains(&number) {
                 column.push_number(self.finished[number].number(row));
-            } else {
+            } else if !REPEATED.contains(&number) {
                 column.push_bytes(self.finished[number].bytes(row));
             }
+        }
+        for (place, number) in REPEATED.into_iter().enumerate() {
+            columns.push_repeated(place, self.finished[number].bytes(row));
         }
     }
 }

@@ -171,14 +171,19 @@ impl Kinds {
 }
 
 fn hash_of(shard: u32, operation: Operation, head: &[u8]) -> u64 {
+    let hash = hash_words((u64::from(shard) << 8 | operation as u64) ^ (head.len() as u64) << 40, head);
+    hash ^ hash >> 29
+}
+
+/// Add bytes to a hash, eight at a time.
+pub fn hash_words(mut hash: u64, bytes: &[u8]) -> u64 {
     const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
-    let mut hash = (u64::from(shard) << 8 | operation as u64) ^ (head.len() as u64) << 40;
-    let (words, rest) = head.as_chunks::<8>();
+    let (words, rest) = bytes.as_chunks::<8>();
     for word in words {
         hash = (hash.rotate_left(5) ^ u64::from_le_bytes(*word)).wrapping_mul(MIX);
     }
     for &byte in rest {
         hash = (hash.rotate_left(5) ^ u64::from(byte)).wrapping_mul(MIX);
     }
-    hash ^ hash >> 29
+    hash
 }

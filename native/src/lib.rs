@@ -9,6 +9,7 @@
 mod bson;
 mod columns;
 mod describe;
+mod dictionary;
 mod ends;
 mod envelope;
 mod keys;
@@ -17,7 +18,7 @@ mod rows;
 mod split;
 mod targets;
 
-use columns::{COLUMNS, Column, Finished, Merge, TooLarge};
+use columns::{COLUMNS, Columns, Finished, Merge, TooLarge};
 use ends::{Ends, SessionToken};
 use kinds::{Kinds, Layout, Template};
 use pyo3::buffer::PyBuffer;
@@ -29,7 +30,7 @@ use rows::{Operation, Row, Scan};
 use targets::Target;
 
 /// Counts changes of what Python and the kernel expect of each other.
-const INTERFACE: u32 = 1;
+const INTERFACE: u32 = 2;
 
 /// The rows of the next slice may be much smaller.
 const MOST_RESERVED: usize = 16 << 20;
@@ -46,8 +47,11 @@ type Unknown<'py> =
 type End<'py> = (u64, Bound<'py, PyBytes>, Bound<'py, PyBytes>, i64, usize, Vec<u32>);
 /// Which rows are not null, offsets and data.
 type GivenColumn = (Option<PyBackedBytes>, Option<PyBackedBytes>, PyBackedBytes);
-/// The same as buffers; the last one may be longer than what is used of it.
-type MadeColumn<'py> = (Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>, Bound<'py, PyAny>, usize);
+/// Offsets and data of the different values of a column.
+type MadeValues<'py> = (Bound<'py, PyBytes>, Bound<'py, PyBytes>);
+/// The same as buffers; the data may be longer than what is used of it. If there are values, it is numbers of them.
+type MadeColumn<'py> =
+    (Option<Bound<'py, PyAny>>, Option<Bound<'py, PyAny>>, Bound<'py, PyAny>, usize, Option<MadeValues<'py>>);
 
 #[pyclass]
 #[derive(Default)]
@@ -56,7 +60,7 @@ struct Kernel {
     ends: Ends,
     scan: Scan,
     memories: Vec<PyBackedBytes>,
-    columns: [Column; COLUMNS.len()],
+    columns: Columns,
     /// How many bytes for a row the columns had last.
     widths: [usize; COLUMNS.len()],
 }
@@ -215,12 +219,17 @@ impl Kernel {
             Ok(target.into_buffer())
         };
         let mut made = Vec::new();
-        for ((column, target), width) in columns.iter().zip(targets).zip(&mut self.widths) {
+        let py = allocate.py();
+        for (number, (target, width)) in targets.into_iter().zip(&mut self.widths).enumerate() {
+            let column = &columns.all[number];
             let valid = column.bitmap().map(|bits| whole(&bits)).transpose()?;
             let has_offsets = !column.offsets.is_empty();
             let offsets = has_offsets.then(|| whole(&column.offsets)).transpose()?;
             *width = column.put.div_ceil(count.max(1));
-            made.push((valid, offsets, target.into_buffer(), column.put));
+            let values = columns.dictionary(number).map(|dictionary| {
+                (PyBytes::new(py, &dictionary.offsets), PyBytes::new(py, &dictionary.data))
+            });
+            made.push((valid, offsets, target.into_buffer(), column.put, values));
         }
         Ok((count, made))
     }

@@ -10,6 +10,7 @@ import pytest
 
 from tailrace.events.change_event import ChangeEvent
 from tailrace.lake.rows import RowBuilder
+from tailrace.lake.schema import ENCODED, REPEATED
 from tailrace.lake.writer import write_files
 from tests.lake.stored import canonical_events
 from tests.support.workload import generate
@@ -98,3 +99,22 @@ def test_what_a_file_says_of_its_rows(tmp_path: Path, events: list[ChangeEvent])
         tmp_path, [without.set_column(place, without.schema.field(place), empty)], name="none"
     )
     assert (file.first_wall, file.last_wall, file.walls_missing) == (None, None, len(events))
+
+
+def test_columns_with_dictionaries_make_the_same_files(tmp_path: Path, events: list[ChangeEvent]) -> None:
+    batches = [rows(events[place : place + 7]) for place in range(0, len(events), 7)]
+    written = []
+    for name, own in (("dense", batches), ("encoded", list(map(encoded, batches)))):
+        (tmp_path / name).mkdir()
+        (file,) = write_files(tmp_path / name, own, name="part", row_group_rows=20)
+        written.append((tmp_path / name / file.path).read_bytes())
+        assert file.rows == len(events)
+    assert written[0] == written[1]
+
+
+def encoded(batch: pa.RecordBatch) -> pa.RecordBatch:
+    columns = [
+        column.dictionary_encode() if field.name in REPEATED else column
+        for field, column in zip(batch.schema, batch.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=ENCODED)

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pymongo.errors import OperationFailure
 
@@ -77,6 +78,9 @@ def test_only_the_events_of_what_is_kept_are_stored(replica_set: ReplicaSet, tmp
         ("shop", "orders", "update"),
         ("shop", "coming", "rename"),  # to a name that is kept
     ]
+    encoded = [pq.read_table(tmp_path / file.path, read_dictionary=["coll"]) for file in table.files]
+    names = {name for rows in encoded for part in rows["coll"].chunks for name in part.dictionary.to_pylist()}
+    assert names == {"orders", "coming"}
 
 
 def test_everything_is_the_default(replica_set: ReplicaSet, tmp_path: Path) -> None:

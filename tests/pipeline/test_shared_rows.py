@@ -9,7 +9,7 @@ import pytest
 
 from tailrace.events.stages.lookups import Lookups
 from tailrace.lake.rows import RowBuilder
-from tailrace.lake.schema import SCHEMA
+from tailrace.lake.schema import ENCODED
 from tailrace.pipeline.history.build import SLICE_ENTRIES, shared_rows
 from tailrace.sources.archives.files import FilesSource
 from tests.support.history import History, dump
@@ -51,7 +51,7 @@ def test_rows_of_slices(slice_entries: int, tmp_path: Path) -> None:
                 ]
                 expected = RowBuilder().batch(events)
                 batches = shared_rows(source, after, through, slice_entries)
-                found = pa.Table.from_batches(batches, SCHEMA)
+                found = pa.Table.from_batches(batches, ENCODED)
                 assert found.to_pylist() == expected.to_pylist()
 
     check_histories(range(20_262_000, 20_262_015), law)

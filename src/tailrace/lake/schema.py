@@ -48,6 +48,11 @@ SCHEMA: Final = pa.schema([
 
 REPEATED: Final = ("operation", "db", "coll", "uuid", "shard", "session")
 """Columns with few different values: written and read with a dictionary"""
+ENCODED: Final = pa.schema([
+    field.with_type(pa.dictionary(pa.int32(), field.type)) if field.name in REPEATED else field
+    for field in SCHEMA
+])  # fmt: skip
+"""The same columns, those with few different values as numbers of them; files have the same bytes"""
 
 NAMES: Final = ("operation", "db", "coll", "uuid")
 """What rows of one kind share, in the order of `names_of`"""

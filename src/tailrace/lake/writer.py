@@ -5,7 +5,7 @@ under another name first: a file that has its name is whole. All rows of one clu
 """
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from os import PathLike
 from typing import Any, Final
 from uuid import uuid4
@@ -20,7 +20,7 @@ from tailrace.events.resume_token import cluster_time_of
 from tailrace.lake.checksums import CheckedSink
 from tailrace.lake.data_file import AddedFile
 from tailrace.lake.row_kinds import count_commands
-from tailrace.lake.schema import REPEATED, SCHEMA, times_of
+from tailrace.lake.schema import ENCODED, REPEATED, SCHEMA, times_of
 from tailrace.lake.storage.log_store import LogStore, open_store
 
 TARGET_BYTES: Final = 128 << 20
@@ -42,6 +42,7 @@ def write_files(
 ) -> list[AddedFile]:
     """Write rows that come in order to as many files as they need; no rows, no file.
 
+    All batches have the columns of `SCHEMA`, or all those of `ENCODED`.
     ``place`` is the history, ``name`` the beginning of the files' names; it has to differ from that of any
     other rows. With ``durable`` a file is on disk before this returns.
     """
@@ -61,7 +62,8 @@ def write_files(
                     file = None
             if start < group.num_rows:
                 if file is None:
-                    file = _File(store, f"{name}-{len(written):04d}.parquet", durable=durable)
+                    name_of_file = f"{name}-{len(written):04d}.parquet"
+                    file = _File(store, name_of_file, group.schema, durable=durable)
                 file.write(group.slice(start) if start else group)
         if file is not None:
             written.append(file.finish())
@@ -82,21 +84,28 @@ def _row_groups(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Tab
         count += batch.num_rows
         size += batch.nbytes
         if count >= rows or size >= _ROW_GROUP_BYTES:
-            yield pa.Table.from_batches(held, SCHEMA)
+            yield _joined(held)
             held, count, size = [], 0, 0
     if held:
-        yield pa.Table.from_batches(held, SCHEMA)
+        yield _joined(held)
+
+
+def _joined(batches: Sequence[pa.RecordBatch]) -> pa.Table:
+    """Batches as one, with one dictionary for each of the columns that have one."""
+    is_encoded = batches[0].schema.equals(ENCODED)
+    table = pa.Table.from_batches(batches, ENCODED if is_encoded else SCHEMA)
+    return table.unify_dictionaries() if is_encoded and len(batches) > 1 else table
 
 
 class _File:
-    def __init__(self, store: LogStore, name: str, *, durable: bool) -> None:
+    def __init__(self, store: LogStore, name: str, schema: pa.Schema, *, durable: bool) -> None:
         self._store = store
         self._name = name
         self._file = store.new_file(name, durable=durable)
         self._checked = CheckedSink(self._file.content)
         self._writer = pq.ParquetWriter(
             pa.PythonFile(self._checked, mode="w"),
-            SCHEMA,
+            schema,
             compression=COMPRESSION,
             use_dictionary=list(REPEATED),
             write_statistics=list(_WITH_STATISTICS),

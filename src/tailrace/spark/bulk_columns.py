@@ -27,7 +27,7 @@ from tailrace.bson import raw as rawbson
 from tailrace.bson.dates import FIRST_DATE, LAST_DATE, MICROSECONDS
 from tailrace.lake.bulk.splicing import Bytes, Group, Piece, Positions, Slices, items, slices_of, spliced
 from tailrace.lake.columns.bulk.alike import FieldRun, UnevenError, groups_of
-from tailrace.lake.columns.bulk.json_texts import write_json
+from tailrace.lake.columns.bulk.json_texts import timestamp_pieces, write_json
 from tailrace.lake.columns.bulk.pieces import written_groups
 from tailrace.lake.columns.bulk.variants import write_variants
 from tailrace.spark.row_values import Conversions, Converter
@@ -160,6 +160,8 @@ class BytesColumn(Column):
                 self._put(values.rows[places], pieces)
             for rows in (odd, *apart):
                 self._add_one_by_one(_chosen(values, rows))
+        elif self._is_text and field.kind == rawbson.TIMESTAMP:
+            self._put(values.rows, timestamp_pieces(source.data, field.starts))
         elif not self._is_text and field.kind == rawbson.DOCUMENT:
             self._put(values.rows, [Slices(source.data, field.starts, field.ends - field.starts)])
         else:

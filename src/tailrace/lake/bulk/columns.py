@@ -44,7 +44,7 @@ from tailrace.lake.bulk.splicing import (
     spliced,
 )
 from tailrace.lake.entry_remainder import BARE_DIFF_LEAD, LSID_LEAD, NUMBER_LEAD
-from tailrace.lake.schema import CANONICAL, NAMES, SCHEMA, time_columns, times_of
+from tailrace.lake.schema import CANONICAL, ENCODED, NAMES, SCHEMA, time_columns, times_of
 
 _TIME_WIDTH: Final = 8
 
@@ -117,6 +117,7 @@ class _Columns:
         self._place = np.empty(self._count, np.int64)
         self._place[self._order] = np.arange(self._count)
         self._tokens = self._tokens_in_order()
+        self._codes = self._codes_in_order()
 
     def batch(self) -> pa.RecordBatch:
         columns = {name: self._repeated(number) for number, name in enumerate(NAMES)}
@@ -132,7 +133,7 @@ class _Columns:
         columns["entry_rest"] = self._spliced("entry_rest", map(_entry_rest, self._plain))
         columns["session"] = self._sessions()
         columns["txn_number"] = self._transaction_numbers()
-        return pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
+        return pa.RecordBatch.from_arrays([columns[name] for name in ENCODED.names], schema=ENCODED)
 
     def _tokens_in_order(self) -> pa.Array:
         tokens = self._spliced("token", map(_token, self._plain))
@@ -172,24 +173,43 @@ class _Columns:
         values = Slices(buffer, offsets[there], offsets[there + 1] - offsets[there])
         return [Group(self._place[self._others[there]], (values,))]
 
-    def _repeated(self, number: int) -> pa.Array:
+    def _repeated(self, number: int) -> pa.DictionaryArray:
         """A column with the same value in all rows with equal shared parts."""
         names = [shared.names[number] for rows in self._plain for shared in rows.shared]
-        return self._by_code(pa.array(names, pa.string()), self._general.column(NAMES[number]))
+        return self._by_code(names, self._general.column(NAMES[number]))
 
-    def _shards(self) -> pa.Array:
+    def _shards(self) -> pa.DictionaryArray:
         shards = [rows.shard for rows in self._plain for _ in rows.shared]
-        return self._by_code(pa.array(shards, pa.string()), self._general.column("shard"))
+        return self._by_code(shards, self._general.column("shard"))
 
-    def _by_code(self, values: pa.Array, finished: pa.Array) -> pa.Array:
-        """``values`` has one for each of the shared parts of all groups of plain rows."""
+    def _codes_in_order(self) -> Positions:
+        """Which of the shared parts of all groups each row has; finished rows have one number each."""
         codes = np.empty(self._count, np.int64)
         before = 0
         for rows, numbers in zip(self._plain, self._numbers, strict=True):
             codes[self._place[numbers]] = before + rows.codes
             before += len(rows.shared)
-        codes[self._place[self._others]] = np.arange(len(values), len(values) + len(finished))
-        return pa.concat_arrays([values, finished]).take(pa.array(codes))
+        codes[self._place[self._others]] = np.arange(before, before + len(self._others))
+        return codes
+
+    def _by_code(self, values: Sequence[str | None], finished: pa.Array) -> pa.DictionaryArray:
+        """``values`` has one for each of the shared parts of all groups of plain rows.
+
+        The dictionary has them in the order of the rows, as the compiled kernel's.
+        """
+        known: dict[str | None, int] = {None: 0}
+        numbers = [known.setdefault(value, len(known)) for value in (*values, *finished.to_pylist())]
+        of_rows = np.array(numbers, np.int64)[self._codes]
+        firsts = np.full(len(known), self._count)
+        firsts[of_rows[::-1]] = np.arange(self._count)[::-1]
+        is_null, firsts[0] = of_rows == 0, self._count
+        in_order = np.argsort(firsts, kind="stable")
+        ranks = np.empty(len(known), np.int32)
+        ranks[in_order] = np.arange(len(known))
+        texts = list(known)
+        used = [texts[place] for place in in_order[: np.count_nonzero(firsts < self._count)].tolist()]
+        indices = pa.array(ranks[of_rows], pa.int32(), mask=is_null if is_null.any() else None)
+        return pa.DictionaryArray.from_arrays(indices, pa.array(used, pa.string()))
 
     def _wall_times(self) -> pa.Array:
         finished = self._general.column("wall_time")
@@ -224,7 +244,7 @@ class _Columns:
         for entries, numbers in self._retryable(Part.LSID):
             value = piece_of(entries.buffer, entries.part(Part.LSID), entries.part(Part.LSID_SIZE))
             groups.append(Group(self._place[numbers], (value,)))
-        return spliced(self._count, groups, pa.binary())
+        return spliced(self._count, groups, pa.binary()).dictionary_encode()
 
     def _transaction_numbers(self) -> pa.Array:
         finished = self._general.column("txn_number")

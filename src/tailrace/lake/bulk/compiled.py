@@ -28,13 +28,20 @@ from tailrace.events.layout.template import (
 )
 from tailrace.events.memo import LIMIT
 from tailrace.lake.bulk.columns import SharedParts, stored_layout
-from tailrace.lake.bulk.kernel import KernelColumn, KernelEnd, KernelModule, Pieces, UnknownKind
+from tailrace.lake.bulk.kernel import (
+    KernelColumn,
+    KernelEnd,
+    KernelModule,
+    MadeColumn,
+    Pieces,
+    UnknownKind,
+)
 from tailrace.lake.bulk.plain_entries import UPDATED
 from tailrace.lake.bulk.raw_entries import runs_of
 from tailrace.lake.bulk.splicing import too_large
 from tailrace.lake.bulk.transaction_ends import COUNT, EndRows, TransactionEnd
 from tailrace.lake.entry_remainder import BARE_DIFF_LEAD, LSID_LEAD, NUMBER_LEAD
-from tailrace.lake.schema import SCHEMA, times_of
+from tailrace.lake.schema import ENCODED, SCHEMA, times_of
 
 ImageAsk: TypeAlias = tuple[str, int, int, bytes, list[bytes | None], int]
 """(shard, cluster time, index, collection UUID; the list that the image goes into, and where)"""
@@ -161,12 +168,8 @@ class CompiledRows:
         except OverflowError:
             raise too_large("more bytes") from None
         self._kernel.clear()
-        arrays = []
-        for field, (valid, offsets, memory, size) in zip(SCHEMA, made, strict=True):
-            data = memory.slice(0, size)
-            buffers = [valid, data] if offsets is None else [valid, offsets, data]
-            arrays.append(pa.Array.from_buffers(field.type, count, buffers))
-        return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+        arrays = [_array(field.type, count, column) for field, column in zip(ENCODED, made, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, schema=ENCODED)
 
     def _learn(self, shard: str, unknown: UnknownKind) -> None:
         number, shows_session, operation, head, o, key, ts, wall = unknown
@@ -195,6 +198,18 @@ def _pieces(template: Template, letters: Mapping[Hole, bytes]) -> Pieces:
     return template.fixed, b"".join([letters[hole] for hole in template.holes])
 
 
+def _array(kind: pa.DataType, count: int, column: MadeColumn) -> pa.Array:
+    valid, offsets, memory, size, values = column
+    data = memory.slice(0, size)
+    if values is None:
+        buffers = [valid, data] if offsets is None else [valid, offsets, data]
+        return pa.Array.from_buffers(kind, count, buffers)
+    indices = pa.Array.from_buffers(kind.index_type, count, [valid, data])
+    of_values = [None, *map(pa.py_buffer, values)]
+    different = pa.Array.from_buffers(kind.value_type, len(values[0]) // 4 - 1, of_values)
+    return pa.DictionaryArray.from_arrays(indices, different, safe=False)
+
+
 def _allocate(size: int) -> tuple[pa.Buffer, memoryview]:
     """Memory of Arrow's pool, and a view of it: the system is not asked for pages again and again."""
     buffer = pa.allocate_buffer(size)
@@ -207,6 +222,8 @@ def _given(rows: pa.RecordBatch) -> list[KernelColumn]:
 
 
 def _given_column(column: pa.Array, kind: pa.DataType) -> KernelColumn:
+    if isinstance(column, pa.DictionaryArray):
+        column = column.dictionary_decode()
     valid = None
     if column.null_count:
         valid = column.is_valid().to_numpy(zero_copy_only=False).tobytes()

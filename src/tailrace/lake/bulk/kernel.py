@@ -17,7 +17,7 @@ from tailrace.lake.schema import SCHEMA
 
 VARIABLE: Final = "TAILRACE_KERNEL"
 NUMPY, NATIVE = "numpy", "native"
-_INTERFACE: Final = 1
+_INTERFACE: Final = 2
 
 Pieces: TypeAlias = tuple[Sequence[bytes], bytes]
 """The fixed pieces of a template, and a letter for each hole between them"""
@@ -29,6 +29,9 @@ KernelEnd: TypeAlias = tuple[int, bytes, bytes, int, int, Sequence[int]]
 """(cluster time, wall time, session, number, how many operations a transaction has, their namespaces)"""
 KernelColumn: TypeAlias = tuple[bytes | None, bytes | None, bytes]
 """(which rows are not null; offsets; data)"""
+MadeColumn: TypeAlias = tuple[pa.Buffer | None, pa.Buffer | None, pa.Buffer, int, tuple[bytes, bytes] | None]
+"""(which rows are not null; offsets; data, and how many bytes of it are used; offsets and data of the values,
+if the column has a dictionary)"""
 
 
 class Kernel(Protocol):
@@ -49,7 +52,7 @@ class Kernel(Protocol):
         finished: Sequence[KernelColumn],
         images: Sequence[bytes | None],
         allocate: Callable[[int], tuple[pa.Buffer, memoryview]],
-    ) -> tuple[int, list[tuple[pa.Buffer | None, pa.Buffer | None, pa.Buffer, int]]]: ...
+    ) -> tuple[int, list[MadeColumn]]: ...
 
 
 class KernelModule(Protocol):

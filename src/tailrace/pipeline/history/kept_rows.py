@@ -29,7 +29,16 @@ def kept_rows(rows: pa.RecordBatch, choice: NamespaceChoice) -> pa.RecordBatch:
     for row in np.flatnonzero(renames & ~mask).tolist():
         to = documents.decode(rows.column("event")[row].as_py()).get("to", {})
         mask[row] = _keeps(choice, to.get("db"), to.get("coll"))
-    return rows.filter(pa.array(mask))
+    return _with_used_values(rows.filter(pa.array(mask)))
+
+
+def _with_used_values(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows; no dictionary has the name of what was left out."""
+    columns = [
+        column.dictionary_decode().dictionary_encode() if isinstance(column, pa.DictionaryArray) else column
+        for column in rows.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=rows.schema)
 
 
 def _keeps(choice: NamespaceChoice, database: str | None, collection: str | None) -> bool:

@@ -23,7 +23,9 @@ from tailrace.events.oplog_entry import OplogEntry, parse_entry
 from tailrace.events.oplog_start import is_first_entry
 from tailrace.events.stages.check_resumability import history_lost
 from tailrace.events.stream_release import StreamRelease
+from tailrace.lake.bulk.raw_entries import RawEntries
 from tailrace.sources.archives.entries import entry_time
+from tailrace.sources.archives.file_pieces import split
 from tailrace.sources.conditions import EntryCondition, times_between
 from tailrace.sources.deployments import rights
 from tailrace.sources.deployments.clients import (
@@ -36,6 +38,7 @@ from tailrace.sources.deployments.clients import (
 )
 from tailrace.sources.deployments.driver_errors import driver_errors
 from tailrace.sources.deployments.measures import IntervalMeasures
+from tailrace.sources.deployments.raw_replies import ReplyCursor
 from tailrace.sources.process_cache import Owner
 from tailrace.sources.raw_documents import split_documents
 
@@ -152,7 +155,7 @@ class ShardOplog:
                     # Asked after the batch was read: what is there now was there then.
                     if member.oldest() > position + 1:
                         raise history_lost(position)
-                    entries = split_documents(batch)
+                    entries = _entries_of(batch)
                     if not entries:
                         continue
                     position = entry_time(entries[-1])
@@ -194,7 +197,7 @@ class ShardOplog:
     ) -> Iterator[bytes]:
         query = times_between(after, through) | condition.query()
         oplog = self._oplog(majority=True)
-        with oplog.find_raw_batches(query, session=session, batch_size=count) as cursor:
+        with ReplyCursor(oplog, query, session=session, batch_size=count) as cursor:
             yield from raw_batches(cursor)
 
     def entry(self, through: int, ts: int, term: int) -> bytes | None:
@@ -265,6 +268,14 @@ def majority_time(hello: Mapping[str, Any]) -> ClusterTime:
 def clock_time(hello: Mapping[str, Any]) -> ClusterTime:
     """Return what the cluster's clock shows."""
     return from_timestamp(hello["$clusterTime"]["clusterTime"])
+
+
+def _entries_of(batch: bytes) -> Sequence[bytes]:
+    """The entries of a reply; they become objects only where somebody asks for one."""
+    found = split(batch)
+    if found.damage is None and found.count and found.stops[-1] == len(batch):
+        return RawEntries(batch, found.stops, found.times)
+    return split_documents(batch)  # it raises the error of what is wrong
 
 
 def _at(ts: int) -> dict[str, Any]:

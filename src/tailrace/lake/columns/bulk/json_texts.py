@@ -3,7 +3,7 @@
 Canonical, the text of `extjson.dumps_canonical`; or relaxed, that of `json_text`.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from json.encoder import encode_basestring
 from typing import Any, Final
 
@@ -20,6 +20,7 @@ from tailrace.lake.bulk.splicing import (
     Bytes,
     Group,
     Piece,
+    Positions,
     Slices,
     chosen,
     hexed,
@@ -92,9 +93,7 @@ class _Writer:
             is_true = data[starts] != 0
             pieces.append(Slices(_BOOLEANS, np.where(is_true, 0, 4), np.where(is_true, 4, 5)))
         elif field.kind == rawbson.TIMESTAMP:
-            words = items(data, "<u4")
-            pieces += (b'{"$timestamp": {"t": ', _digits(words[starts + 4]))
-            pieces += (b', "i": ', _digits(words[starts]), b"}}")
+            pieces += timestamp_pieces(data, starts)
         elif field.kind == rawbson.NULL:
             pieces.append(b"null")
         else:
@@ -157,6 +156,14 @@ class _RelaxedWriter(_Writer):
     def _need(self, flags: Flags) -> None:
         if not flags.all():
             raise ApartError(~flags, one_by_one=True)
+
+
+def timestamp_pieces(data: Bytes, starts: Positions) -> Sequence[Piece]:
+    """Timestamps that begin at some positions."""
+    words = items(data, "<u4")
+    return (
+        b'{"$timestamp": {"t": ', _digits(words[starts + 4]), b', "i": ', _digits(words[starts]), b"}}",
+    )  # fmt: skip
 
 
 def _digits(numbers: npt.NDArray[Any]) -> Slices:
