@@ -318,3 +318,18 @@ def test_on_a_terminal_it_says_that_it_is_connected(
     assert done.returncode == 0
     assert shown.startswith(f"watching {tailrace_database.name} at 127.0.0.1:")
     assert '\x1b[32m"insert"' in shown
+
+
+def test_an_election_while_the_stream_is_opened_is_waited_for(here: Here) -> None:
+    with ReplicaSet() as replica_set:
+        client = replica_set.client()
+        start = client.shop.orders.insert_one({"_id": 1}) and replica_set.cluster_time
+        # More often than the driver itself tries to read again.
+        fault = {"failCommands": ["aggregate"], "errorCode": 13436}
+        client.admin.command("configureFailPoint", "failCommand", mode={"times": 4}, data=fault)
+        moment = f'{{"$timestamp": {{"t": {start.time}, "i": {start.inc}}}}}'
+        done = here(
+            "watch", replica_set.uri, "shop.orders", "--max", "1", "--start-at-operation-time", moment
+        )
+        assert (done.code, done.error) == (0, "")
+        assert len(done.lines) == 1

@@ -1,8 +1,9 @@
 """Compare what two servers answered, with what must differ masked.
 
-Masked are times near now, UUIDs, new ObjectIds, cursor ids, addresses, names of temporary collections, and
-time and UUID in resume tokens; the rest of a token is compared byte for byte. Texts of messages are not
-compared, nor are a mongod's `electionId` and `opTime`. Values, types and the order of fields are.
+Masked are times near now, how long commands took, UUIDs, new ObjectIds, cursor ids, addresses, names of
+temporary collections, and time and UUID in resume tokens; the rest of a token is compared byte for byte.
+Texts of messages are not compared, nor are a mongod's `electionId` and `opTime`. Values, types and the order of
+fields are.
 """
 
 import re
@@ -106,6 +107,8 @@ def _are_alike(name: str, real: Any, ours: Any) -> bool:
         return bool(real == ours or (real != real and ours != ours))
     if real == ours:
         return True
+    if name == "millis":  # how long a command took
+        return type(real) is type(ours)
     if isinstance(real, Timestamp):
         return _is_near(real.time) and _is_near(ours.time)
     if isinstance(real, DatetimeMS):

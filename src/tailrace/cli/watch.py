@@ -8,6 +8,7 @@ import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,7 @@ from tailrace.cli.sources.connection import add_connection_arguments
 from tailrace.cli.watching.deployment import (
     OUTAGE_SECONDS,
     address_argument,
+    opened_stream,
     raw_client,
     stream_failure,
     watched_target,
@@ -76,7 +78,9 @@ def run(arguments: argparse.Namespace) -> int:
     with raw_client(uri) as client:
         target = watched_target(client, namespace)
         try:
-            stream = watch(target, pipeline, merge_fragments=arguments.merge_fragments, **options)
+            stream = opened_stream(
+                partial(watch, target, pipeline, merge_fragments=arguments.merge_fragments, **options)
+            )
         except PyMongoError as error:
             raise stream_failure(error, uri, namespace) from None
         with stream, _finished(output, positions):

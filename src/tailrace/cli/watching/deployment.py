@@ -2,23 +2,33 @@
 
 import argparse
 import os
-from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias, TypeVar
 
 from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
 from pymongo.collection import Collection
 from pymongo.database import Database
-from pymongo.errors import ConfigurationError, InvalidName, InvalidURI, OperationFailure, PyMongoError
+from pymongo.errors import (
+    ConfigurationError,
+    InvalidName,
+    InvalidURI,
+    NotPrimaryError,
+    OperationFailure,
+    PyMongoError,
+)
 
 from tailrace.cli.json_arguments import utf8_argument
 from tailrace.cli.sources.connection import SOURCE_VARIABLE, connection_string, without_scheme
 from tailrace.cli.sources.namespaces import namespace_argument
+from tailrace.client.outage import Outage
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError, UsageError
 from tailrace.sources.deployments.connection_string import ConnectionString, is_uri
 from tailrace.sources.deployments.driver_errors import command_error, in_brief
 
+T = TypeVar("T")
 RawClient: TypeAlias = MongoClient[RawBSONDocument]
 RawTarget: TypeAlias = RawClient | Database[RawBSONDocument] | Collection[RawBSONDocument]
 
@@ -58,6 +68,19 @@ def watched_target(client: RawClient, namespace: str | None) -> RawTarget:
         return client[database] if collection is None else client[database][collection]
     except InvalidName as error:
         raise UsageError(f"{namespace} is not a namespace: {error}") from None
+
+
+def opened_stream(opening: Callable[[], T]) -> T:
+    """Open a stream; while the deployment elects a primary, wait as long as for one that is read."""
+    outage = Outage(OUTAGE_SECONDS)
+    while True:
+        try:
+            return opening()
+        except NotPrimaryError:
+            pause = outage.next_pause()
+            if pause is None:
+                raise
+            time.sleep(pause)
 
 
 def stream_failure(error: PyMongoError, uri: ConnectionString, namespace: str | None) -> CommandError:
