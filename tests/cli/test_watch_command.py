@@ -329,7 +329,13 @@ def test_an_election_while_the_stream_is_opened_is_waited_for(here: Here) -> Non
         client.admin.command("configureFailPoint", "failCommand", mode={"times": 4}, data=fault)
         moment = f'{{"$timestamp": {{"t": {start.time}, "i": {start.inc}}}}}'
         done = here(
-            "watch", replica_set.uri, "shop.orders", "--max", "1", "--start-at-operation-time", moment
+            "watch",
+            f"{replica_set.uri}&heartbeatFrequencyMS=500",
+            "shop.orders",
+            "--max",
+            "1",
+            "--start-at-operation-time",
+            moment,
         )
         assert (done.code, done.error) == (0, "")
         assert len(done.lines) == 1

@@ -2,8 +2,8 @@
 
 Masked are times near now, how long commands took, UUIDs, new ObjectIds, cursor ids, addresses, names of
 temporary collections, and time and UUID in resume tokens; the rest of a token is compared byte for byte.
-Texts of messages are not compared, nor are a mongod's `electionId` and `opTime`. Values, types and the order of
-fields are.
+Texts of messages are not compared, nor are a mongod's `electionId` and `opTime`. Values, types and the order
+of fields are.
 """
 
 import re
