@@ -15,7 +15,7 @@ from pymongo import MongoClient
 from tailrace.lake.mirror.mirror_table import MirrorTable
 from tailrace.pipeline.mirror.engine import MirrorEngine
 from tailrace.pipeline.mirror.job import MirrorJob
-from tailrace.pipeline.mirror.scope import MirrorScope
+from tailrace.pipeline.mirror.scope import mirrored_namespaces
 from tailrace.pipeline.mirror.settings import MirrorSettings
 from tailrace.sources.deployments.deployment import DeploymentSource
 from tests.support.client_workload import RAW_OPTIONS, ClientWorkload
@@ -27,9 +27,9 @@ _PROCESSES.set_forkserver_preload([__name__])
 
 def settings_of(root: Path) -> MirrorSettings:
     """Small ranges, files and batches, so that few documents have many of each."""
-    scope = MirrorScope.of([f"{PREFIX}_a", f"{PREFIX}_b"])
+    chosen = mirrored_namespaces([f"{PREFIX}_a", f"{PREFIX}_b"])
     return MirrorSettings(
-        root=str(root), scope=scope, range_documents=10, file_bytes=2000, max_entries=200, grace_seconds=0.0
+        root=str(root), chosen=chosen, range_documents=10, file_bytes=2000, max_entries=200, grace_seconds=0.0
     )
 
 

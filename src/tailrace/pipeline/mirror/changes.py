@@ -18,8 +18,9 @@ from tailrace.events.interval import Interval
 from tailrace.lake.deferred_entries import is_deferred
 from tailrace.lake.mirror.layout import row_key
 from tailrace.lake.mirror.merge import DELETE, DIFF, WRITE, RowChange
+from tailrace.namespaces import NamespaceChoice
 from tailrace.pipeline.history.build import SLICE_ENTRIES, time_slices
-from tailrace.pipeline.mirror.scope import MirrorScope
+from tailrace.pipeline.mirror.scope import is_mirrored
 from tailrace.sources.shard_events import ShardStages
 from tailrace.sources.source import OplogSource
 
@@ -78,14 +79,14 @@ class IntervalChanges:
         return cls(collections, newest, entries)
 
 
-def read_changes(source: OplogSource, scope: MirrorScope, interval: Interval) -> IntervalChanges:
+def read_changes(source: OplogSource, chosen: NamespaceChoice, interval: Interval) -> IntervalChanges:
     """Read an interval that divides no transaction over several shards."""
     after, through = interval.after, interval.through
     shards = source.shards()
     stages = {shard: ShardStages(source, shard, after, through) for shard in shards}
     newest: dict[str, bytes] = {}
     events: list[ChangeEvent] = []
-    collected = _Collector(scope)
+    collected = _Collector(chosen)
     entries = 0
     for taken in time_slices(source, after, through, SLICE_ENTRIES):
         for shard, raws in taken.items():
@@ -128,8 +129,8 @@ def _in_order(events: list[ChangeEvent]) -> list[ChangeEvent]:
 
 
 class _Collector:
-    def __init__(self, scope: MirrorScope) -> None:
-        self._scope = scope
+    def __init__(self, chosen: NamespaceChoice) -> None:
+        self._chosen = chosen
         self._in_scope: dict[tuple[str, str | None], bool] = {}
         self.found: dict[str, CollectionChanges] = {}
 
@@ -145,7 +146,7 @@ class _Collector:
                 name = kind.database, kind.collection
                 is_in_scope = self._in_scope.get(name)
                 if is_in_scope is None:
-                    is_in_scope = self._in_scope[name] = self._scope.has(f"{name[0]}.{name[1]}")
+                    is_in_scope = self._in_scope[name] = is_mirrored(self._chosen, f"{name[0]}.{name[1]}")
                 if is_in_scope:
                     self._of(f"{name[0]}.{name[1]}").changes.append(_change(event))
             elif kind.collection is not None and event.ddl is not None:
@@ -159,7 +160,7 @@ class _Collector:
 
     def _command(self, event: ChangeEvent, namespace: str) -> None:
         assert event.ddl is not None
-        if event.operation_type in ("create", "drop", "rename") and self._scope.has(namespace):
+        if event.operation_type in ("create", "drop", "rename") and is_mirrored(self._chosen, namespace):
             changes = self._of(namespace)
             changes.forget()
             changes.emptied = event.entry.ts
@@ -173,7 +174,7 @@ class _Collector:
             if database is None or collection is None:
                 return
             target = ".".join(value[4:-1].decode() for _, value in (database, collection))
-            if self._scope.has(target):
+            if is_mirrored(self._chosen, target):
                 changes = self._of(target)
                 changes.forget()
                 changes.replaced = event.entry.ts

@@ -30,7 +30,7 @@ from tailrace.log_lines import fields
 from tailrace.pipeline.mirror.changes import CollectionChanges, IntervalChanges
 from tailrace.pipeline.mirror.mirror_state import MirrorState
 from tailrace.pipeline.mirror.progress import MirrorProgress
-from tailrace.pipeline.mirror.scope import table_place
+from tailrace.pipeline.mirror.scope import is_mirrored, table_place
 from tailrace.pipeline.mirror.settings import MirrorSettings
 from tailrace.pipeline.mirror.tasks import (
     BuiltFiles,
@@ -121,7 +121,7 @@ class MirrorEngine:
             else:
                 self._refuse(facts)
         # A collection that was dropped while no mirror ran has a drop among the changes.
-        for namespace in self._settings.scope.namespaces - self._tables.keys():
+        for namespace in self._settings.chosen.collections - self._tables.keys():
             self._add(namespace)
 
     def _copy_again(self, namespaces: frozenset[str]) -> None:
@@ -134,13 +134,13 @@ class MirrorEngine:
             mirrored.state = CopyState()
 
     def _listed(self) -> list[CollectionFacts]:
-        scope, reader = self._settings.scope, self._source.collections
-        databases = scope.database_names()
-        names = reader.databases() if databases is None else sorted(databases)
-        return [facts for name in names for facts in reader.collections(name) if scope.has(facts.namespace)]
+        chosen, reader = self._settings.chosen, self._source.collections
+        names = reader.databases() if chosen.databases is None else sorted(chosen.databases)
+        listed = [facts for name in names for facts in reader.collections(name)]
+        return [facts for facts in listed if is_mirrored(chosen, facts.namespace)]
 
     def _refuse(self, facts: CollectionFacts) -> None:
-        if facts.namespace in self._settings.scope.namespaces:
+        if facts.namespace in self._settings.chosen.collections:
             raise UsageError(f"{facts.namespace} cannot be mirrored: {facts.why_not}")
         self._refused.add(facts.namespace)
         _LOG.warning("Not mirrored", extra=fields(ns=facts.namespace, reason=facts.why_not))
@@ -315,10 +315,10 @@ class MirrorEngine:
             interval.after, interval.through, _SMALL_ENTRIES, _SMALL_BYTES
         )
         if is_small:
-            return ChangesTask(source, self._settings.scope, interval)()
+            return ChangesTask(source, self._settings.chosen, interval)()
         intervals = self._planner.intervals(interval.after, interval.through, self._cores)
         whole = [Interval(*each) for each in intervals] if len(source.shards()) == 1 else [interval]
-        tasks = [ChangesTask(source, self._settings.scope, each) for each in whole]
+        tasks = [ChangesTask(source, self._settings.chosen, each) for each in whole]
         return IntervalChanges.joined(self._run(tasks))
 
     def _apply(self, found: IntervalChanges, through: int) -> int:

@@ -23,8 +23,8 @@ from tailrace.lake.mirror.layout import KEY
 from tailrace.lake.mirror.merge import merge_changes, rewrite
 from tailrace.lake.mirror.typed_rows import FoundColumns, TypedRows
 from tailrace.lake.storage.log_store import open_store
+from tailrace.namespaces import NamespaceChoice
 from tailrace.pipeline.mirror.changes import IntervalChanges, read_changes
-from tailrace.pipeline.mirror.scope import MirrorScope
 from tailrace.sources.deployments.collections import CollectionReader, DocumentRange, lacks_snapshots
 from tailrace.sources.source import OplogSource
 
@@ -191,11 +191,11 @@ class ChangesTask:
     """Reads the changes of an interval."""
 
     source: OplogSource
-    scope: MirrorScope
+    chosen: NamespaceChoice
     interval: Interval
 
     def __call__(self) -> IntervalChanges:
-        return read_changes(self.source, self.scope, self.interval)
+        return read_changes(self.source, self.chosen, self.interval)
 
 
 @dataclass(frozen=True, slots=True)
