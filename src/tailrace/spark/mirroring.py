@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tailrace.errors import PipelineError
+from tailrace.lake.columns.kinds import TableKind, kind_named
 from tailrace.pipeline.mirror.engine import MirrorEngine
 from tailrace.pipeline.mirror.job import MirrorJob, log_end
 from tailrace.pipeline.mirror.progress import MirrorProgress
@@ -40,6 +41,7 @@ def mirror(
     *,
     namespaces: Sequence[str] = (),
     exclude: Sequence[str] = (),
+    kind: str = TableKind.CURRENT,
     interval: float | None = None,
     max_documents_per_second: float | None = None,
     recopy: Sequence[str] = (),
@@ -49,13 +51,14 @@ def mirror(
 
     ``source`` is the connection string of a replica set or of a router, ``namespaces`` are databases,
     collections, globs and regular expressions between slashes, without those that ``exclude`` matches; none
-    means all. With an ``interval``, in seconds, it follows until ``ending`` is set. Else it
-    returns when all tables show the collections at one cluster time. A further call continues where the
-    tables are.
+    means all. ``kind`` says what rows are: ``current``, ``versions`` or ``changes``. With an ``interval``, in
+    seconds, it follows until ``ending`` is set. Else it returns when all tables show the collections at one
+    cluster time. A further call continues where the tables are.
     """
     settings = MirrorSettings(
         root=history_place(to),
         chosen=mirrored_namespaces(namespaces, exclude),
+        kind=kind_named(kind),
         interval=interval,
         max_documents_per_second=max_documents_per_second,
         recopy=frozenset(recopy),

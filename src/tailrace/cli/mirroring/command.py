@@ -56,6 +56,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="do not mirror these, named as in --ns; may be repeated",
     )
+    add(
+        "--kind",
+        default="current",
+        metavar="KIND",
+        help="what the rows of the tables are: current for the documents as they are now (the default), "
+        "versions for all versions of them, changes for all changes",
+    )
     add("--once", action="store_true", help="end when the tables show the collections at one cluster time")
     add(
         "--trigger",
@@ -123,6 +130,7 @@ def _uri(arguments: argparse.Namespace) -> ConnectionString:
 
 def _run(arguments: argparse.Namespace, uri: ConnectionString, ending: threading.Event) -> None:
     from tailrace.cli.mirroring.copy_bar import copy_progress
+    from tailrace.lake.columns.kinds import kind_named
     from tailrace.pipeline.mirror.scope import mirrored_namespaces
     from tailrace.pipeline.mirror.settings import MirrorSettings
     from tailrace.sources.deployments.deployment import DeploymentSource
@@ -132,6 +140,7 @@ def _run(arguments: argparse.Namespace, uri: ConnectionString, ending: threading
     settings = MirrorSettings(
         root=arguments.to,
         chosen=mirrored_namespaces(arguments.ns, arguments.exclude),
+        kind=kind_named(arguments.kind),
         interval=None if arguments.once else arguments.trigger,
         max_documents_per_second=arguments.max_docs_per_second,
         recopy=frozenset(arguments.recopy),

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
+from tailrace.lake.columns.kinds import TableKind
 from tailrace.lake.mirror.data_files import TARGET_BYTES
 from tailrace.namespaces import NamespaceChoice
 
@@ -18,6 +19,8 @@ class MirrorSettings:
     root: str
     """The folder or URL that the tables are below."""
     chosen: NamespaceChoice
+    kind: TableKind = TableKind.CURRENT
+    """What the rows of the tables are."""
     interval: float | None = None
     """Seconds between the beginnings of two batches; None ends when the tables are complete."""
     max_documents_per_second: float | None = None
