@@ -208,9 +208,9 @@ def _apply(
         mark = change.visible if kind.has_past else change.time, change.token
         if change.kind == CLEAR:
             for each, document in documents.items():
+                # What was read after it is of the collection that had the name then.
                 if document is not None and since.get(each, 0) < change.time:
                     applied.add(each, id_document(document), mark, DELETED)
-            documents.update(dict.fromkeys(documents))
         elif change.kind == WRITE:
             applied.write(key, payload, mark)
         elif documents[key] is None:
