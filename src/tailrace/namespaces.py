@@ -54,6 +54,11 @@ class NamespacePattern:
         return self._database if is_one else None
 
     @property
+    def collection(self) -> str | None:
+        """The collection, if the pattern is the name of one."""
+        return self._collection if self.is_name and self._collection != _ALL else None
+
+    @property
     def _is_expression(self) -> bool:
         return len(self.text) > 1 and self.text[0] == self.text[-1] == "/"
 
@@ -99,8 +104,8 @@ class NamespacePattern:
 
     def is_apart_from(self, other: "NamespacePattern") -> bool:
         """Whether certainly nothing matches both."""
-        if self.is_name and self._collection != _ALL:
-            return not other.matches(self._database, self._collection)
+        if self.collection is not None:
+            return not other.matches(self._database, self.collection)
         return None not in (self.database, other.database) and self.database != other.database
 
     def may_meet(self, database: str) -> bool:
@@ -111,7 +116,7 @@ class NamespacePattern:
         """A filter on the field `ns` of oplog entries; None if a server may read the expression otherwise."""
         if self._is_expression:
             return None
-        if self.is_name and self._collection != _ALL:
+        if self.collection is not None:
             return {"ns": {"$in": [self.text, f"{self._database}.{_BUCKETS}{self._collection}"]}}
         database, collection = _glob(self._database, "[^.]"), _glob(self._collection)
         return {"ns": {"$regex": rf"^{database}\.(system\.buckets\.)?{collection}$", "$options": "s"}}
@@ -220,9 +225,15 @@ class NamespaceChoice:
         return {"$or": [{"op": {"$nin": ["i", "u", "d"]}}, {"$and": conditions}]}
 
     def stage(self) -> dict[str, Any]:
-        """The condition of a `$match` that shows the events of what is kept."""
+        """The condition of a `$match` that shows the events of what is kept.
+
+        If everything is in one database, the stream watches that.
+        """
         found: dict[str, Any] = {}
-        if self.include:
+        names = [pattern.collection for pattern in self.include]
+        if self.database is not None and None not in names:
+            found["ns.coll"] = {"$in": names}
+        elif self.include:
             found["$or"] = [pattern.stage() for pattern in self.include]
         if self.exclude:
             found["$nor"] = [pattern.stage() for pattern in self.exclude]
