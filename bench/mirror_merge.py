@@ -42,7 +42,9 @@ def filled(store: LogStore, rows: int, typed: TypedRows) -> list[MirrorFile]:
     """The files of a table with that many rows."""
     files: list[MirrorFile] = []
     for start in range(0, rows, _PIECE):
-        piece = typed.rows([document(number) for number in range(start, min(start + _PIECE, rows))], 1 << 32)
+        piece = typed.copied(
+            [document(number) for number in range(start, min(start + _PIECE, rows))], 1 << 32
+        )
         files += write_rows(store, piece, name="copy")
     return files
 

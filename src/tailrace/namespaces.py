@@ -59,6 +59,11 @@ class NamespacePattern:
         return self._collection if self.is_name and self._collection != _ALL else None
 
     @property
+    def namespace(self) -> str | None:
+        """The collection that it names; None if it may match several."""
+        return self.text if self.collection is not None else None
+
+    @property
     def _is_expression(self) -> bool:
         return len(self.text) > 1 and self.text[0] == self.text[-1] == "/"
 
@@ -172,8 +177,25 @@ class NamespaceChoice:
     @property
     def database(self) -> str | None:
         """The database that everything is in; None if there may be several."""
+        found = self.databases
+        return found.pop() if found is not None and len(found) == 1 else None
+
+    @property
+    def databases(self) -> set[str] | None:
+        """The databases that everything is in; None if there may be others.
+
+        >>> choice = NamespaceChoice.of(["shop.order*", "stock.items", "stock.places"], ["stock.places"])
+        >>> sorted(choice.databases or ()), sorted(choice.collections)
+        (['shop', 'stock'], ['stock.items'])
+        """
         found = {pattern.database for pattern in self.include}
-        return found.pop() if len(found) == 1 else None
+        return {name for name in found if name is not None} if found and None not in found else None
+
+    @property
+    def collections(self) -> set[str]:
+        """The collections that it names, without those that it excludes."""
+        named = {pattern.namespace for pattern in self.include}
+        return {name for name in named if name is not None and self.keeps(*name.split(".", 1))}
 
     def keeps(self, database: str, collection: str | None) -> bool:
         """Whether the events of a collection are kept, or those of a database that name no collection."""

@@ -12,12 +12,14 @@ from typing import Any, Final
 from bson import Timestamp
 from pymongo import MongoClient
 
+from tailrace.lake.columns.kinds import TableKind
 from tailrace.lake.mirror.mirror_table import MirrorTable
 from tailrace.pipeline.mirror.engine import MirrorEngine
 from tailrace.pipeline.mirror.job import MirrorJob
-from tailrace.pipeline.mirror.scope import MirrorScope
+from tailrace.pipeline.mirror.scope import mirrored_namespaces
 from tailrace.pipeline.mirror.settings import MirrorSettings
 from tailrace.sources.deployments.deployment import DeploymentSource
+from tests.laws.mirror_reading import documents_in
 from tests.support.client_workload import RAW_OPTIONS, ClientWorkload
 
 PREFIX: Final = "mirrored"
@@ -25,36 +27,44 @@ _PROCESSES: Final = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload([__name__])
 
 
-def settings_of(root: Path) -> MirrorSettings:
+def settings_of(root: Path, kind: TableKind) -> MirrorSettings:
     """Small ranges, files and batches, so that few documents have many of each."""
-    scope = MirrorScope.of([f"{PREFIX}_a", f"{PREFIX}_b"])
+    chosen = mirrored_namespaces([f"{PREFIX}_a", f"{PREFIX}_b"])
     return MirrorSettings(
-        root=str(root), scope=scope, range_documents=10, file_bytes=2000, max_entries=200, grace_seconds=0.0
+        root=str(root),
+        chosen=chosen,
+        kind=kind,
+        range_documents=10,
+        file_bytes=2000,
+        max_entries=200,
+        grace_seconds=0.0,
     )
 
 
-def run_once(uri: str, root: Path) -> MirrorEngine:
+def run_once(uri: str, root: Path, kind: TableKind = TableKind.CURRENT) -> MirrorEngine:
     """Mirror until the tables show the collections at one cluster time."""
     with DeploymentSource(uri) as source:
-        engine = MirrorJob(lambda progress: _engine(source, root, progress), None).run()
+        engine = MirrorJob(lambda progress: _engine(source, root, kind, progress), None).run()
     assert engine is not None
     assert engine.is_consistent
     return engine
 
 
-def _engine(source: DeploymentSource, root: Path, progress: Any) -> MirrorEngine:
-    return MirrorEngine(source, settings_of(root), progress=progress)
+def _engine(source: DeploymentSource, root: Path, kind: TableKind, progress: Any) -> MirrorEngine:
+    return MirrorEngine(source, settings_of(root, kind), progress=progress)
 
 
-def follow(uri: str, root: str) -> None:
+def follow(uri: str, root: str, kind: TableKind) -> None:
     """Mirror until the process is killed."""
     with DeploymentSource(uri) as source:
-        MirrorJob(lambda progress: _engine(source, Path(root), progress), 0.0).run()
+        MirrorJob(lambda progress: _engine(source, Path(root), kind, progress), 0.0).run()
 
 
-def run_killed(uri: str, root: Path, rng: random.Random, longest: float) -> None:
+def run_killed(
+    uri: str, root: Path, rng: random.Random, longest: float, kind: TableKind = TableKind.CURRENT
+) -> None:
     """Mirror in a process that is killed at some moment."""
-    process = _PROCESSES.Process(target=follow, args=(uri, str(root)))
+    process = _PROCESSES.Process(target=follow, args=(uri, str(root), kind))
     process.start()
     process.join(rng.uniform(0.0, longest))
     assert process.exitcode is None, "the mirror ended before it was killed"
@@ -107,6 +117,7 @@ def check_equal(client: MongoClient[Any], engine: MirrorEngine) -> int:
         table = MirrorTable.open(seen.place)
         expected = documents_at(client, namespace, engine.through)
         found = table.documents()
+        assert documents_in(seen.place, engine.through) == found, f"{namespace} reads otherwise"
         wrong = [(ours, theirs) for ours, theirs in zip_longest(found, expected) if ours != theirs]
         assert not wrong, f"{namespace} differs at {engine.through}: {len(wrong)} rows, as {wrong[0]}"
         count += len(expected)

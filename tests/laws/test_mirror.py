@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
+from tailrace.lake.columns.kinds import TableKind
 from tailrace.testing.replica_set import ReplicaSet
 from tests.laws.law_seeds import BASE_SEED
-from tests.laws.mirror_runs import PREFIX, check_equal, run_killed, run_once, working
+from tests.laws.mirror_reading import documents_in
+from tests.laws.mirror_runs import PREFIX, check_equal, documents_at, run_killed, run_once, working
 from tests.oracle.real_server import missing_mongod, real_replica_set
 from tests.support.client_workload import ClientWorkload
 
@@ -35,21 +37,55 @@ def deployment(kind: str, folder: Path) -> Iterator[str]:
         yield real.uri
 
 
-def check_law(uri: str, root: Path, seed: int, *, operations: int, kills: int, longest: float) -> None:
+def check_law(
+    uri: str,
+    root: Path,
+    seed: int,
+    kind: TableKind = TableKind.CURRENT,
+    *,
+    operations: int,
+    kills: int,
+    longest: float,
+) -> None:
     print(f"seed {seed}")
     rng = random.Random(seed)
     with MongoClient[Any](uri) as client:
         ClientWorkload(client, seed, PREFIX).run(operations)
         with working(client, seed + 1):
             for _ in range(kills):
-                run_killed(uri, root, rng, longest)
-        assert check_equal(client, run_once(uri, root)) > 0
+                run_killed(uri, root, rng, longest, kind)
+        first = run_once(uri, root, kind)
+        assert check_equal(client, first) > 0
+        if not kind.has_past:
+            return
+        before = {name: documents_at(client, name, first.through) for name in first.tables}
+        ClientWorkload(client, seed + 2, PREFIX).run(operations)
+        second = run_once(uri, root, kind)
+        assert check_equal(client, second) > 0
+        for name, table in second.tables.items():
+            assert documents_in(table.place, first.through) == before.get(name, []), name
 
 
 @pytest.mark.parametrize("kind", ["tailrace", "mongod"])
 def test_tables_equal_the_collections_after_kills(kind: str, tmp_path: Path) -> None:
     with deployment(kind, tmp_path) as uri:
         check_law(uri, tmp_path / "lake", BASE_SEED, operations=250, kills=3, longest=1.0)
+
+
+@pytest.mark.parametrize("kind", [TableKind.VERSIONS, TableKind.CHANGES])
+def test_tables_with_a_past_have_every_moment_since_the_copy(kind: TableKind, tmp_path: Path) -> None:
+    with deployment("tailrace", tmp_path) as uri:
+        check_law(uri, tmp_path / "lake", BASE_SEED, kind, operations=60, kills=1, longest=0.5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", LONG)
+@pytest.mark.parametrize("kind", [TableKind.VERSIONS, TableKind.CHANGES])
+def test_tables_with_a_past_have_every_moment_after_many_kills(
+    kind: TableKind, seed: int, tmp_path: Path
+) -> None:
+    with deployment("mongod", tmp_path) as uri:
+        check_law(uri, tmp_path / "lake", seed, kind, operations=600, kills=20, longest=2.0)
 
 
 @pytest.mark.slow

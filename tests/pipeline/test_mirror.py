@@ -16,7 +16,7 @@ from tailrace.lake.mirror.mirror_table import MirrorTable
 from tailrace.pipeline.mirror.engine import MirrorEngine
 from tailrace.pipeline.mirror.job import MirrorJob
 from tailrace.pipeline.mirror.mirror_state import STATE_FILE
-from tailrace.pipeline.mirror.scope import MirrorScope
+from tailrace.pipeline.mirror.scope import mirrored_namespaces
 from tailrace.pipeline.mirror.settings import MirrorSettings
 from tailrace.sources.deployments.deployment import DeploymentSource
 from tailrace.testing.replica_set import ReplicaSet
@@ -42,7 +42,8 @@ def mirrored(
     server: ReplicaSet, root: Path, *names: str, recopy: frozenset[str] = frozenset(), **settings: Any
 ) -> MirrorEngine:
     """Mirror until the tables show one moment."""
-    chosen = MirrorSettings(root=str(root), scope=MirrorScope.of(names or ["shop"]), **settings)
+    namespaces = mirrored_namespaces(names or ["shop"])
+    chosen = MirrorSettings(root=str(root), chosen=namespaces, **settings)
     with DeploymentSource(server.uri) as source:
         job = MirrorJob(lambda progress: MirrorEngine(source, chosen, progress=progress, recopy=recopy), None)
         engine = job.run()
@@ -111,7 +112,25 @@ def test_what_cannot_be_followed_is_refused(server: ReplicaSet, client: Client, 
     with pytest.raises(UsageError, match=r"shop\.log cannot be mirrored: it is capped"):
         mirrored(server, tmp_path / "capped", "shop.log")
     with pytest.raises(UsageError, match="is a collection of the system"):
-        MirrorScope.of(["shop.system.views"])
+        mirrored_namespaces(["shop.system.views"])
+    with pytest.raises(UsageError, match="config is a database of the system"):
+        mirrored_namespaces(["config"])
+
+
+def test_patterns_choose_collections(server: ReplicaSet, client: Client, tmp_path: Path) -> None:
+    for name in ("orders", "orders_old", "items", "audit"):
+        client.shop[name].insert_one({"_id": 1})
+    client.shop.command("create", "orders_newest", viewOn="orders", pipeline=[])
+    chosen = mirrored_namespaces(["sho?.order*", "/^shop[.]it/", "shop.audit"], ["*.*_old"])
+    settings = MirrorSettings(root=str(tmp_path), chosen=chosen)
+    with DeploymentSource(server.uri) as source:
+        engine = MirrorEngine(source, settings)
+        assert set(engine.tables) == {"shop.orders", "shop.items", "shop.audit"}
+        client.shop.orders_new.insert_one({"_id": 1})
+        client.shop.order_old.insert_one({"_id": 1})
+        while engine.copy_some() or engine.apply_some() or "shop.orders_new" not in engine.tables:
+            pass
+        assert "shop.order_old" not in engine.tables
 
 
 def test_a_collection_that_was_left_out_is_copied_again(
@@ -161,7 +180,7 @@ def test_a_table_that_others_changed_is_refused(server: ReplicaSet, client: Clie
 
 def test_many_commits_are_one_checkpoint(server: ReplicaSet, client: Client, tmp_path: Path) -> None:
     numbers = client.shop.numbers
-    settings = MirrorSettings(root=str(tmp_path), scope=MirrorScope.of(["shop"]), grace_seconds=0.0)
+    settings = MirrorSettings(root=str(tmp_path), chosen=mirrored_namespaces(["shop"]), grace_seconds=0.0)
     with DeploymentSource(server.uri) as source:
         engine = MirrorEngine(source, settings)
         for number in range(105):

@@ -11,7 +11,7 @@ from pymongo.errors import OperationFailure
 
 from tailrace.pipeline.mirror.engine import MirrorEngine
 from tailrace.pipeline.mirror.job import MirrorJob
-from tailrace.pipeline.mirror.scope import MirrorScope
+from tailrace.pipeline.mirror.scope import mirrored_namespaces
 from tailrace.pipeline.mirror.settings import MirrorSettings
 from tailrace.sources.deployments.deployment import DeploymentSource
 from tailrace.testing.sharded_cluster import ShardedCluster
@@ -45,8 +45,8 @@ def write(client: MongoClient[Any], ending: threading.Event) -> None:
 
 def test_documents_that_move_between_shards_stay_in_the_table(tmp_path: Path) -> None:
     print(f"seed {SEED}")
-    scope = MirrorScope.of(["shop"])
-    settings = MirrorSettings(root=str(tmp_path), scope=scope, range_documents=100, file_bytes=10_000)
+    chosen = mirrored_namespaces(["shop"])
+    settings = MirrorSettings(root=str(tmp_path), chosen=chosen, range_documents=100, file_bytes=10_000)
     with (
         ShardedCluster(shards=2) as cluster,
         MongoClient[Any](cluster.uri) as client,

@@ -1,4 +1,4 @@
-"""`tailrace status`: one screen about a deployment or a history, and whether it is as it should be.
+"""`tailrace status`: one screen about a deployment, a history or a mirror, and whether it is as it should be.
 
 ==== ====================================================
 0    healthy
@@ -18,6 +18,7 @@ from bson import Timestamp
 
 from tailrace.cli.asking.deployment import ask_deployment
 from tailrace.cli.asking.history import facts_of, history_in
+from tailrace.cli.asking.mirror import mirror_in
 from tailrace.cli.asking.report import Report, State
 from tailrace.cli.failures import STANDARD_OUTPUT, writing_to
 from tailrace.cli.output import print_line
@@ -32,7 +33,7 @@ from tailrace.errors import HistoryError, SourceUnavailableError, UsageError
 from tailrace.places import history_place
 from tailrace.sources.deployments.connection_string import ConnectionString, is_uri
 
-HELP: Final = "show a deployment or a history: streams, lag, what is wrong and what to do"
+HELP: Final = "show a deployment, a history or a mirror: streams, lag, what is wrong and what to do"
 
 _CODES: Final = {State.HEALTHY: 0, State.DEGRADED: 1, State.UNREACHABLE: 2}
 _SECONDS_BETWEEN: Final = 2.0
@@ -45,8 +46,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "place",
         metavar="SOURCE",
         nargs="?",
-        help="the connection string of a deployment, the folder or the URL of a history, or the data "
-        f"directory of a server that has one; default: the variable {SOURCE_VARIABLE}",
+        help="the connection string of a deployment, the folder or the URL of a history or a mirror, or "
+        f"the data directory of a server that has a history; default: the variable {SOURCE_VARIABLE}",
     )
     add_connection_arguments(parser)
     add("--json", action="store_true", help="print one JSON object")
@@ -56,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=duration,
         default="60s",
         metavar="TIME",
-        help="a history or a stream with a larger lag is degraded; default: %(default)s",
+        help="a history, a mirror or a stream with a larger lag is degraded; default: %(default)s",
     )
 
 
@@ -65,7 +66,9 @@ def run(arguments: argparse.Namespace) -> int:
     if place is None or is_uri(place):
         place = connection_string(arguments, place)
         if place is None:
-            raise UsageError("name what to look at: a connection string, or the folder of a history")
+            raise UsageError(
+                "name what to look at: a connection string, or the folder of a history or mirror"
+            )
     while True:
         report = _report(place, arguments.max_lag)
         if arguments.watch and not arguments.json and sys.stdout is not None and sys.stdout.isatty():
@@ -88,8 +91,10 @@ def _report(place: str, max_lag: float) -> Report:
             report.history = report.deployment.history
             report.kernel = (report.deployment.pipeline or {}).get("kernel")
         else:
-            report.history = facts_of(history_in(history_place(place)), now)
-            report.kernel = _own_kernel()
+            report.mirror = mirror_in(history_place(place), now)
+            if report.mirror is None:
+                report.history = facts_of(history_in(history_place(place)), now)
+                report.kernel = _own_kernel()
     except (SourceUnavailableError, HistoryError) as error:
         report.unreachable = str(error)
         if not isinstance(place, ConnectionString) and not os.path.exists(place):

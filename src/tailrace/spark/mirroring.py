@@ -10,10 +10,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from tailrace.errors import PipelineError
+from tailrace.lake.columns.kinds import TableKind, kind_named
 from tailrace.pipeline.mirror.engine import MirrorEngine
 from tailrace.pipeline.mirror.job import MirrorJob, log_end
 from tailrace.pipeline.mirror.progress import MirrorProgress
-from tailrace.pipeline.mirror.scope import MirrorScope
+from tailrace.pipeline.mirror.scope import mirrored_namespaces
 from tailrace.pipeline.mirror.settings import MirrorSettings
 from tailrace.places import history_place
 from tailrace.sources.deployments.connection_string import ConnectionString
@@ -39,6 +40,8 @@ def mirror(
     to: str | PathLike[str],
     *,
     namespaces: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    kind: str = TableKind.CURRENT,
     interval: float | None = None,
     max_documents_per_second: float | None = None,
     recopy: Sequence[str] = (),
@@ -46,14 +49,16 @@ def mirror(
 ) -> MirrorResult:
     """Copy collections to Delta tables below ``to``, and apply their changes.
 
-    ``source`` is the connection string of a replica set or of a router, ``namespaces`` are databases and
-    collections; none means all. With an ``interval``, in seconds, it follows until ``ending`` is set. Else it
-    returns when all tables show the collections at one cluster time. A further call continues where the
-    tables are.
+    ``source`` is the connection string of a replica set or of a router, ``namespaces`` are databases,
+    collections, globs and regular expressions between slashes, without those that ``exclude`` matches; none
+    means all. ``kind`` says what rows are: ``current``, ``versions`` or ``changes``. With an ``interval``, in
+    seconds, it follows until ``ending`` is set. Else it returns when all tables show the collections at one
+    cluster time. A further call continues where the tables are.
     """
     settings = MirrorSettings(
         root=history_place(to),
-        scope=MirrorScope.of(namespaces),
+        chosen=mirrored_namespaces(namespaces, exclude),
+        kind=kind_named(kind),
         interval=interval,
         max_documents_per_second=max_documents_per_second,
         recopy=frozenset(recopy),

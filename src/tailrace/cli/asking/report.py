@@ -7,6 +7,7 @@ from typing import Any, Final
 from tailrace.cli.asking import words
 from tailrace.cli.asking.deployment import Deployment, faults_of
 from tailrace.cli.asking.history import HistoryFacts
+from tailrace.cli.asking.mirror import MirrorFacts
 
 _LABEL_WIDTH: Final = 12
 _MOST_STREAMS: Final = 20
@@ -23,12 +24,13 @@ class State(StrEnum):
 
 @dataclass(slots=True)
 class Report:
-    """One look at a deployment or a history."""
+    """One look at a deployment, a history or a mirror."""
 
     source: str
     now: float
     deployment: Deployment | None = None
     history: HistoryFacts | None = None
+    mirror: MirrorFacts | None = None
     kernel: str | None = None
     """What makes the rows of the pipeline; None if there is no pipeline."""
     unreachable: str | None = None
@@ -52,6 +54,12 @@ class Report:
             self.faults.append(
                 f"the history is {words.span(self.history.lag_seconds)} after its source, more than "
                 f"{words.span(max_lag)}; read the log of the pipeline; if it is busy, add cores"
+            )
+
+        if self.mirror is not None and self.mirror.lag_seconds > max_lag:
+            self.faults.append(
+                f"the mirror is {words.span(self.mirror.lag_seconds)} after its source, more than "
+                f"{words.span(max_lag)}; read the log of tailrace mirror, or start it again"
             )
 
     def _judge_pipeline(self, found: Deployment) -> None:
@@ -103,6 +111,8 @@ class Report:
             }
         if self.history is not None:
             document["history"] = self.history.as_document()
+        if self.mirror is not None:
+            document["mirror"] = self.mirror.as_document()
         return document | {"kernel": self.kernel, "faults": self.faults}
 
     def as_text(self) -> str:
@@ -124,6 +134,8 @@ class Report:
             rows.append(("lag", words.span(self.history.lag_seconds)))
         elif found is not None and found.has_history:
             rows.append(("history", "not there yet; the pipeline creates it"))
+        if self.mirror is not None:
+            rows += self.mirror.lines()
         if self.kernel is not None:
             rows.append(("kernel", self.kernel))
         rows += [("wrong", fault) for fault in self.faults]

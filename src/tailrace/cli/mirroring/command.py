@@ -46,8 +46,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="a database or a collection to mirror, such as shop or shop.orders; may be repeated; "
-        "default: everything",
+        help="mirror only this database, collection, glob such as shop.order*, or regular expression between "
+        "slashes; may be repeated; default: everything",
+    )
+    add(
+        "--exclude",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="do not mirror these, named as in --ns; may be repeated",
+    )
+    add(
+        "--kind",
+        default="current",
+        metavar="KIND",
+        help="what the rows of the tables are: current for the documents as they are now (the default), "
+        "versions for all versions of them, changes for all changes",
     )
     add("--once", action="store_true", help="end when the tables show the collections at one cluster time")
     add(
@@ -116,7 +130,8 @@ def _uri(arguments: argparse.Namespace) -> ConnectionString:
 
 def _run(arguments: argparse.Namespace, uri: ConnectionString, ending: threading.Event) -> None:
     from tailrace.cli.mirroring.copy_bar import copy_progress
-    from tailrace.pipeline.mirror.scope import MirrorScope
+    from tailrace.lake.columns.kinds import kind_named
+    from tailrace.pipeline.mirror.scope import mirrored_namespaces
     from tailrace.pipeline.mirror.settings import MirrorSettings
     from tailrace.sources.deployments.deployment import DeploymentSource
     from tailrace.spark.command_sessions import start_session
@@ -124,7 +139,8 @@ def _run(arguments: argparse.Namespace, uri: ConnectionString, ending: threading
 
     settings = MirrorSettings(
         root=arguments.to,
-        scope=MirrorScope.of(arguments.ns),
+        chosen=mirrored_namespaces(arguments.ns, arguments.exclude),
+        kind=kind_named(arguments.kind),
         interval=None if arguments.once else arguments.trigger,
         max_documents_per_second=arguments.max_docs_per_second,
         recopy=frozenset(arguments.recopy),

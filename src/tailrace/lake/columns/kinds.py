@@ -1,130 +1,156 @@
 """The three kinds of tables: current state, versions, changes. Ordered changes in, rows out; nothing is read.
 
-A change is what an event says about one document: its key, the document after it (None if it was deleted),
-and the cluster time and token of the event. Changes come in the order of events.
+The rows of a table are live or past. A key has one live row if its document exists, which the next change
+replaces. Past rows are what changes left; they never change again. A table of the current state has none.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 import numpy as np
 import pyarrow as pa
 
+from tailrace.errors import UsageError
 from tailrace.lake.columns.chunks import Rows
 from tailrace.lake.columns.shape import Mark
 from tailrace.lake.schema import time_columns
 
+
+class TableKind(StrEnum):
+    CURRENT = "current"
+    """A row for each document that exists (SCD 1)"""
+    VERSIONS = "versions"
+    """A row for each version of a document (SCD 2)"""
+    CHANGES = "changes"
+    """A row for each change, deletions too"""
+
+    @property
+    def has_past(self) -> bool:
+        return self is not TableKind.CURRENT
+
+
+def kind_named(name: str) -> TableKind:
+    """The kind of a name; `UsageError` if there is none."""
+    try:
+        return TableKind(name)
+    except ValueError:
+        raise UsageError(f"no table is of the kind {name!r}: use {', '.join(TableKind)}") from None
+
+
+KEY: Final = "_key"
+DOCUMENT: Final = "_bson"
+TIME: Final = "_cluster_time"
+INCREMENT: Final = "_increment"
+_ENDS: Final = ("_valid_to", "_valid_to_increment", "_is_current")
 _TIME: Final = pa.timestamp("us", tz="UTC")
 _EVENT: Final = (
-    pa.field("_key", pa.string(), nullable=False),
-    pa.field("_bson", pa.binary()),
-    pa.field("_cluster_time", _TIME, nullable=False),
-    pa.field("_increment", pa.int64(), nullable=False),
-    pa.field("_token", pa.string(), nullable=False),
+    pa.field(KEY, pa.binary(), nullable=False),
+    pa.field(DOCUMENT, pa.binary(), nullable=False),
+    pa.field(TIME, _TIME, nullable=False),
+    pa.field(INCREMENT, pa.int64(), nullable=False),
+    pa.field("_token", pa.string()),
 )
-OWN_COLUMNS: Final = {
-    "current": _EVENT,
-    "versions": (
-        *_EVENT,
-        pa.field("_valid_to", _TIME),
-        pa.field("_valid_to_increment", pa.int64()),
-        pa.field("_is_current", pa.bool_(), nullable=False),
+_FURTHER: Final = {
+    TableKind.CURRENT: (),
+    TableKind.VERSIONS: (
+        pa.field(_ENDS[0], _TIME),
+        pa.field(_ENDS[1], pa.int64()),
+        pa.field(_ENDS[2], pa.bool_(), nullable=False),
     ),
-    "changes": (*_EVENT, pa.field("_change_type", pa.string(), nullable=False)),
+    TableKind.CHANGES: (pa.field("_change_type", pa.string(), nullable=False),),
 }
-"""The columns that a table of each kind has beside those of the fields: `Policy.reserved` has their names"""
-CHANGE_TYPES: Final = ("insert", "update_postimage", "delete")
-"""As the change data feed of Delta names them"""
+DELETE: Final = "delete"
+_CHANGE_TYPES: Final = {"insert": "insert", "read": "insert", DELETE: DELETE}
+"""As the change data feed of Delta names them; everything else is `update_postimage`"""
 
 
-def reserved_names(kind: str) -> tuple[str, ...]:
-    """The names that a table of a kind has for its own columns."""
-    return tuple(column.name for column in OWN_COLUMNS[kind])
+def own_schema(kind: TableKind) -> pa.Schema:
+    """The columns that a table of a kind has beside those of the fields."""
+    return pa.schema([*_EVENT, *_FURTHER[kind]])
+
+
+def reserved_names(kind: TableKind) -> tuple[str, ...]:
+    """The names that a table of a kind has for its own columns: for `Policy.reserved`."""
+    return tuple(own_schema(kind).names)
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentChanges:
-    """What some events, in their order, say about documents."""
+    """What some events, in their order, do to documents."""
 
-    keys: Sequence[str]
-    documents: Sequence[bytes | None]
+    keys: Sequence[bytes]
+    documents: Sequence[bytes]
+    """The document after the change; for a deletion its `documentKey`"""
     marks: Sequence[Mark]
+    """Cluster time and token of each event; an empty token if there is none"""
     operations: Sequence[str]
     """`insert`, `update`, `replace`, `delete`, or `read` for a document of the first copy"""
 
-    def of_rows(self, rows: Rows) -> list[pa.Array]:
-        """The own columns that every kind has, for some of the changes."""
-        chosen = rows.tolist()
-        times = np.array([self.marks[row][0] for row in chosen], np.uint64)
-        return [
-            pa.array([self.keys[row] for row in chosen], pa.string()),
-            pa.array([self.documents[row] for row in chosen], pa.binary()),
+    def own_columns(self, kind: TableKind, ends: Sequence[Mark | None] | None = None) -> pa.RecordBatch:
+        """The own columns of a row for each change; ``ends`` are the changes after, which end a version."""
+        times = np.array([time for time, _ in self.marks], np.uint64)
+        arrays = [
+            pa.array(self.keys, pa.binary()),
+            pa.array(self.documents, pa.binary()),
             *time_columns(times),
-            pa.array([self.marks[row][1] for row in chosen], pa.string()),
+            pa.array([token or None for _, token in self.marks], pa.string()),
         ]
+        if kind is TableKind.VERSIONS:
+            arrays += _end_columns(ends or [None] * len(self.keys))
+        elif kind is TableKind.CHANGES:
+            types = [_CHANGE_TYPES.get(operation, "update_postimage") for operation in self.operations]
+            arrays.append(pa.array(types, pa.string()))
+        return pa.RecordBatch.from_arrays(arrays, schema=own_schema(kind))
 
 
 @dataclass(frozen=True, slots=True)
-class CurrentRows:
-    """What a batch does to a table of the current state (SCD 1)."""
+class KindRows:
+    """What a batch adds to a table."""
 
-    upserted: Rows
-    """The changes whose documents replace the rows of their keys"""
-    deleted: list[str]
-    """Keys whose rows are deleted"""
     own: pa.RecordBatch
-    """The own columns of the upserted ones"""
+    """Own columns for each change; not every change is a row"""
+    live: Rows
+    past: Rows
+    """Which changes are live rows, and which are past ones"""
+    first: dict[bytes, Mark]
+    """The keys, and the first change of each: it ends the live row that the table has"""
 
 
-def current_rows(changes: DocumentChanges) -> CurrentRows:
-    """The last change of each key."""
-    last = {key: row for row, key in enumerate(changes.keys)}
-    kept = [row for row in last.values() if changes.documents[row] is not None]
-    deleted = [key for key, row in last.items() if changes.documents[row] is None]
-    upserted = np.array(sorted(kept), np.int64)
-    return CurrentRows(upserted, deleted, _batch("current", changes.of_rows(upserted)))
-
-
-@dataclass(frozen=True, slots=True)
-class VersionRows:
-    """What a batch does to a table of versions (SCD 2)."""
-
-    added: Rows
-    """The changes that are a new version each"""
-    own: pa.RecordBatch
-    """Their own columns; a version is valid from its cluster time on, until before `_valid_to`"""
-    closed: dict[str, Mark]
-    """Keys whose current version in the table ends, and the event that ends it"""
-
-
-def version_rows(changes: DocumentChanges) -> VersionRows:
-    """A row for each change that leaves a document; the next change of its key ends it."""
-    following: dict[str, Mark] = {}
+def rows_of(kind: TableKind, changes: DocumentChanges) -> KindRows:
+    """The rows of ordered changes."""
+    first: dict[bytes, Mark] = {}
     ends: list[Mark | None] = [None] * len(changes.keys)
     for row in reversed(range(len(changes.keys))):
-        ends[row] = following.get(changes.keys[row])
-        following[changes.keys[row]] = changes.marks[row]
-    added = np.array([row for row, found in enumerate(changes.documents) if found is not None], np.int64)
-    of_added = [ends[row] for row in added.tolist()]
-    is_current = np.array([end is None for end in of_added], np.bool_)
-    times, increments = time_columns(np.array([end[0] if end else 0 for end in of_added], np.uint64))
-    own = [
-        *changes.of_rows(added),
+        ends[row] = first.get(changes.keys[row])
+        first[changes.keys[row]] = changes.marks[row]
+    is_ended = np.array([end is not None for end in ends], np.bool_)
+    is_delete = np.array([operation == DELETE for operation in changes.operations], np.bool_)
+    is_live = ~is_ended & ~is_delete
+    is_past = {
+        TableKind.CURRENT: np.zeros(len(ends), np.bool_),
+        TableKind.VERSIONS: is_ended & ~is_delete,
+        TableKind.CHANGES: ~is_live,
+    }[kind]
+    own = changes.own_columns(kind, ends)
+    return KindRows(own, np.flatnonzero(is_live), np.flatnonzero(is_past), first)
+
+
+def replaced_rows(kind: TableKind, rows: pa.Table, ends: Sequence[Mark]) -> pa.Table:
+    """Live rows of a table as past ones, after the changes that replaced them."""
+    if kind is TableKind.VERSIONS:
+        for name, column in zip(_ENDS, _end_columns(ends), strict=True):
+            place = rows.schema.get_field_index(name)
+            rows = rows.set_column(place, rows.schema.field(place), column)
+    return rows if kind.has_past else rows.slice(0, 0)
+
+
+def _end_columns(ends: Sequence[Mark | None]) -> list[pa.Array]:
+    is_current = np.array([end is None for end in ends], np.bool_)
+    times, increments = time_columns(np.array([end[0] if end else 0 for end in ends], np.uint64))
+    return [
         pa.array(times.cast(pa.int64()).to_numpy(), _TIME, mask=is_current),
         pa.array(increments.to_numpy(), mask=is_current),
         pa.array(is_current),
     ]
-    return VersionRows(added, _batch("versions", own), following)
-
-
-def change_rows(changes: DocumentChanges) -> pa.RecordBatch:
-    """The own columns of a table of changes: a row for each, deletions too."""
-    names = {"insert": "insert", "read": "insert", "delete": "delete"}
-    types = [names.get(operation, "update_postimage") for operation in changes.operations]
-    rows = np.arange(len(types))
-    return _batch("changes", [*changes.of_rows(rows), pa.array(types, pa.string())])
-
-
-def _batch(kind: str, arrays: list[pa.Array]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays(arrays, schema=pa.schema(OWN_COLUMNS[kind]))

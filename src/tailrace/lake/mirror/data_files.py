@@ -11,13 +11,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tailrace.bson.dates import iso_date
-from tailrace.lake.mirror.layout import INCREMENT, KEY, TIME
+from tailrace.lake.columns.kinds import INCREMENT, KEY, TIME
 from tailrace.lake.storage.log_store import LogStore
 
 TARGET_BYTES: Final = 16 << 20
 """About the size of a file's rows in memory. A change rewrites the file of its key, so files are small."""
 _FIRST_KEY: Final = "tailrace.firstKey"
 _LAST_KEY: Final = "tailrace.lastKey"
+_PAST: Final = "tailrace.past"
 _ROW_GROUP_ROWS: Final = 32_768
 MICROSECONDS_PER_SECOND: Final = 1_000_000
 
@@ -35,6 +36,8 @@ class MirrorFile:
     last_time: int
     """The least and the greatest cluster time of its rows"""
     modified: int
+    is_past: bool = False
+    """Whether it has past rows, which the mirror does not read again"""
 
     @property
     def stats(self) -> str:
@@ -49,7 +52,8 @@ class MirrorFile:
     @property
     def tags(self) -> dict[str, str]:
         times = {"tailrace.firstTime": str(self.first_time), "tailrace.lastTime": str(self.last_time)}
-        return {_FIRST_KEY: self.first_key.hex(), _LAST_KEY: self.last_key.hex(), **times}
+        past = {_PAST: "true"} if self.is_past else {}
+        return {_FIRST_KEY: self.first_key.hex(), _LAST_KEY: self.last_key.hex(), **times, **past}
 
     @classmethod
     def from_action(cls, action: dict[str, Any]) -> "MirrorFile":
@@ -64,21 +68,23 @@ class MirrorFile:
             first_time=int(tags["tailrace.firstTime"]),
             last_time=int(tags["tailrace.lastTime"]),
             modified=action["modificationTime"],
+            is_past=_PAST in tags,
         )
 
 
 def write_rows(
-    store: LogStore, rows: pa.Table, *, name: str, target_bytes: int = TARGET_BYTES
+    store: LogStore, rows: pa.Table, *, name: str, target_bytes: int = TARGET_BYTES, is_past: bool = False
 ) -> list[MirrorFile]:
     """Write rows that are sorted by key to files of about equal size; no rows, no file."""
     if not rows.num_rows:
         return []
     pieces = max(round(rows.nbytes / target_bytes), 1)
     step = -(-rows.num_rows // pieces)
-    return [_write(store, rows.slice(start, step), name) for start in range(0, rows.num_rows, step)]
+    starts = range(0, rows.num_rows, step)
+    return [_write(store, rows.slice(start, step), name, is_past=is_past) for start in starts]
 
 
-def _write(store: LogStore, rows: pa.Table, name: str) -> MirrorFile:
+def _write(store: LogStore, rows: pa.Table, name: str, *, is_past: bool) -> MirrorFile:
     path = f"{name}-{uuid4().hex}.parquet"
     file = store.new_file(path)
     try:
@@ -108,6 +114,7 @@ def _write(store: LogStore, rows: pa.Table, name: str) -> MirrorFile:
         first_time=int(times.min()),
         last_time=int(times.max()),
         modified=time.time_ns() // 1_000_000,
+        is_past=is_past,
     )
 
 

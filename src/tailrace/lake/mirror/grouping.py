@@ -7,10 +7,12 @@ from typing import Final
 
 from tailrace.lake.mirror.copy_state import CopyState
 from tailrace.lake.mirror.data_files import MirrorFile
-from tailrace.lake.mirror.merge import RowChange
+from tailrace.lake.mirror.merge import CLEAR, RowChange
 
 _SMALL_BYTES: Final = 1 << 20
 """A file of less than this is rewritten together with its neighbours, if one of them is rewritten"""
+
+_MANY: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,23 +30,30 @@ class FileChanges:
 def changes_by_file(
     files: Sequence[MirrorFile], state: CopyState, changes: Sequence[RowChange]
 ) -> list[FileChanges]:
-    """Divide changes by the files that they change. No file gets keys of two ranges of a copy."""
+    """Divide changes by the files that they change. No file gets keys of two ranges of a copy.
+
+    What clears the collection is a change of every file.
+    """
     first_keys = [file.first_key for file in files]
     ranges = [state.range_of(key) for key in first_keys]
-    found: dict[int, list[RowChange]] = {}
-    for change in changes:
+    found: dict[int, dict[int, RowChange]] = {}
+    for order, change in enumerate(changes):
+        if change.kind == CLEAR:
+            for place in {*found, *range(len(files))}:
+                found.setdefault(place, {})[order] = change
+            continue
         place = bisect_right(first_keys, change.key) - 1
         wanted = state.range_of(change.key)
         if place < 0 or ranges[place] != wanted:
             place += 1
             if place == len(files) or ranges[place] != wanted:
                 place = -1 - wanted  # the range has no file yet
-        found.setdefault(place, []).append(change)
-    groups = [FileChanges((), added) for place, added in found.items() if place < 0]
+        found.setdefault(place, {})[order] = change
+    groups = [FileChanges((), list(added.values())) for place, added in found.items() if place < 0]
     places = sorted(place for place in found if place >= 0)
     for begin, end in _with_small_neighbours(files, ranges, places):
-        together = [change for place in range(begin, end) for change in found.get(place, ())]
-        groups.append(FileChanges(tuple(files[begin:end]), together))
+        together = dict(sorted(each for place in range(begin, end) for each in found.get(place, {}).items()))
+        groups.append(FileChanges(tuple(files[begin:end]), list(together.values())))
     return groups
 
 
@@ -68,3 +77,9 @@ def _with_small_neighbours(
             end += 1
         found.append((begin, end))
     return found
+
+
+def small_past(files: Sequence[MirrorFile]) -> list[MirrorFile]:
+    """The small ones of some files of past rows, if they are so many that they should be joined."""
+    small = [file for file in files if file.size < _SMALL_BYTES]
+    return small if len(small) >= _MANY else []

@@ -1,6 +1,10 @@
-"""Apply changes to the files of one range of keys: read them, change some rows, write the rows again."""
+"""Apply changes to the files of one range of keys: read their live rows, change some, write the rows again.
+
+In a table with a past, rows that were replaced go to files of their own.
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -12,15 +16,31 @@ from tailrace.events.cluster_time import in_words
 from tailrace.events.update_diff.apply import apply_diff
 from tailrace.lake.columns.column_types import Layout
 from tailrace.lake.columns.convert import convert
+from tailrace.lake.columns.kinds import DELETE as DELETED
+from tailrace.lake.columns.kinds import (
+    DOCUMENT,
+    INCREMENT,
+    KEY,
+    TIME,
+    DocumentChanges,
+    TableKind,
+    own_schema,
+    replaced_rows,
+    rows_of,
+)
+from tailrace.lake.columns.shape import Mark
 from tailrace.lake.mirror.data_files import TARGET_BYTES, MirrorFile, read_file, write_rows
-from tailrace.lake.mirror.layout import DOCUMENT, KEY, OWN_SCHEMA, POLICY
+from tailrace.lake.mirror.layout import id_document, policy_of
 from tailrace.lake.mirror.typed_rows import TypedRows, table_schema
+from tailrace.lake.schema import TIME_COLUMNS, times_of
 from tailrace.lake.storage.log_store import LogStore
 
 WRITE: Final = "w"
 DIFF: Final = "u"
 DELETE: Final = "d"
-"""What a change does: it stores a document, applies a diff to the one that is there, or deletes it"""
+CLEAR: Final = "c"
+"""What a change does: it stores a document, applies a diff to the one that is there, or deletes it; the last
+one deletes all documents"""
 
 
 class RowChange(NamedTuple):
@@ -29,7 +49,7 @@ class RowChange(NamedTuple):
     key: bytes
     kind: str
     payload: bytes
-    """The document, or the diff; empty for a delete"""
+    """The document, or the diff; for a delete the `documentKey`"""
     time: int
     token: str
     visible: int
@@ -37,12 +57,44 @@ class RowChange(NamedTuple):
     over several shards"""
 
 
-class DocumentRow(NamedTuple):
-    """The document of a key, and its last change."""
+@dataclass(slots=True)
+class _Applied:
+    """Documents while changes are applied to them, and what each change did."""
 
-    document: bytes
-    time: int
-    token: str | None
+    documents: dict[bytes, bytes | None]
+    """The changed keys and their documents; None for one that does not exist"""
+    steps: list[tuple[bytes, bytes, Mark, str] | None] = field(default_factory=list)
+    """Key, document, mark and operation; None for what a later change has taken back"""
+    last: dict[bytes, int] = field(default_factory=dict)
+    """The last step of each key"""
+
+    def add(self, key: bytes, document: bytes, mark: Mark, operation: str) -> None:
+        self.last[key] = len(self.steps)
+        self.steps.append((key, document, mark, operation))
+        self.documents[key] = None if operation == DELETED else document
+
+    def write(self, key: bytes, document: bytes, mark: Mark) -> None:
+        operation = "insert" if self.documents[key] is None else "replace"
+        place = self.last.get(key)
+        step = None if place is None else self.steps[place]
+        if place is not None and step is not None and step[3] == DELETED and _is_moved(step[2], mark):
+            self.steps[place] = None
+            operation = "replace"
+        self.add(key, document, mark, operation)
+
+    @property
+    def changes(self) -> DocumentChanges:
+        steps = [step for step in self.steps if step is not None]
+        keys, documents, marks, operations = zip(*steps, strict=True) if steps else ((), (), (), ())
+        return DocumentChanges(keys, documents, marks, operations)
+
+
+def _is_moved(deleted: Mark, written: Mark) -> bool:
+    """Whether a document was deleted on one shard to be on another one.
+
+    Readers order rows by time and token, and would see the deletion last.
+    """
+    return deleted[0] == written[0] and written[1] < deleted[1]
 
 
 def merge_changes(
@@ -57,63 +109,117 @@ def merge_changes(
 ) -> list[MirrorFile]:
     """Write the rows of some files after some changes, which are in order; return the new files.
 
-    The files are neighbours in the order of keys. While a copy ``is_settling``, a document may be gone when
-    the change of an earlier time comes; at all other times that is an error.
+    The files have live rows, and are neighbours in the order of keys. While a copy ``is_settling``, a
+    document may be gone when the change of an earlier time comes; at all other times that is an error.
     """
     rows = typed.joined([read_file(store, file, typed.schema) for file in files])
-    changed, positions = _changed_rows(rows, changes, is_settling=is_settling)
+    is_clearing = any(change.kind == CLEAR for change in changes)
+    keys = list({change.key: None for change in changes if change.kind != CLEAR})
+    if is_clearing:
+        keys = list({**dict.fromkeys(rows.column(KEY).to_pylist()), **dict.fromkeys(keys)})
+    found = pc.index_in(pa.array(keys, pa.binary()), value_set=rows.column(KEY)).to_pylist()
+    places = {key: place for key, place in zip(keys, found, strict=True) if place is not None}
+    positions = pa.array(list(places.values()), pa.int64())
+    before = rows.column(DOCUMENT).take(positions).to_pylist()
+    applied = _Applied({**dict.fromkeys(keys), **dict(zip(places, before, strict=True))})
+    since = dict(zip(places, _times(rows.take(positions)), strict=True)) if is_clearing else {}
+    _apply(changes, applied, typed.kind, since, is_settling=is_settling)
+    done = applied.changes
+    result = rows_of(typed.kind, done)
     kept = np.ones(rows.num_rows, bool)
-    kept[positions] = False
-    left = rows.filter(pa.array(kept)) if positions else rows
-    written = sorted((key, row) for key, row in changed.items() if row is not None)
-    if written:
-        documents, times, tokens = zip(*(row for _, row in written), strict=True)
-        together = typed.joined([left, typed.rows(documents, times, tokens)])
-        is_after = not left.num_rows or left.column(KEY)[left.num_rows - 1].as_py() < written[0][0]
+    kept[list(places.values())] = False
+    left = rows.filter(pa.array(kept)) if places else rows
+    written = typed.changed(done, result.own, result.live)
+    if written.num_rows:
+        order = pc.sort_indices(written.column(KEY))
+        written = written.take(order)
+        is_after = (
+            not left.num_rows or left.column(KEY)[left.num_rows - 1].as_py() < written.column(KEY)[0].as_py()
+        )
+        together = typed.joined([left, written])
         left = together if is_after else together.take(pc.sort_indices(together.column(KEY)))
-    return write_rows(store, left, name=name, target_bytes=target_bytes)
+    new = write_rows(store, left, name=name, target_bytes=target_bytes)
+    if typed.kind.has_past:
+        # A row without a change was read after what cleared the table, and will be read again.
+        ended = [key for key in places if key in result.first]
+        replaced = rows.take(pa.array([places[key] for key in ended], pa.int64()))
+        past = [
+            replaced_rows(typed.kind, replaced, [result.first[key] for key in ended]),
+            typed.changed(done, result.own, result.past),
+        ]
+        new += _write_past(store, typed.joined(past), name, target_bytes)
+    return new
+
+
+def _write_past(store: LogStore, rows: pa.Table, name: str, target_bytes: int) -> list[MirrorFile]:
+    ordered = rows.take(pc.sort_indices(rows.column(KEY)))  # of one key, as they came
+    return write_rows(store, ordered, name=f"past-{name}", target_bytes=target_bytes, is_past=True)
+
+
+def join_past(
+    store: LogStore, files: Sequence[MirrorFile], schema: pa.Schema, *, name: str, target_bytes: int
+) -> list[MirrorFile]:
+    """Write the rows of many small files of past rows to few."""
+    rows = pa.concat_tables([read_file(store, file, schema) for file in files]).combine_chunks()
+    return _write_past(store, rows, name, target_bytes)
 
 
 def rewrite(
-    store: LogStore, files: Sequence[MirrorFile], layout: Layout, *, name: str, target_bytes: int
+    store: LogStore,
+    files: Sequence[MirrorFile],
+    layout: Layout,
+    kind: TableKind,
+    *,
+    name: str,
+    target_bytes: int,
 ) -> list[MirrorFile]:
     """Write the rows of some files with other columns, made from their documents again."""
     written: list[MirrorFile] = []
     for file in files:
-        rows = read_file(store, file, OWN_SCHEMA)
+        rows = read_file(store, file, own_schema(kind))
         documents = rows.column(DOCUMENT).to_pylist()
-        converted = convert(documents, layout, POLICY)
+        converted = convert(documents, layout, policy_of(kind))
         assert converted.layout == layout, "the columns lack a field that a task has seen"
         columns = [*converted.columns.columns, *rows.columns]
-        again = pa.Table.from_arrays(columns, schema=table_schema(layout))
-        written += write_rows(store, again, name=name, target_bytes=target_bytes)
+        again = pa.Table.from_arrays(columns, schema=table_schema(layout, kind))
+        written += write_rows(store, again, name=name, target_bytes=target_bytes, is_past=file.is_past)
     return written
 
 
-def _changed_rows(
-    rows: pa.Table, changes: Sequence[RowChange], *, is_settling: bool
-) -> tuple[dict[bytes, DocumentRow | None], list[int]]:
-    """The documents of the changed keys after the changes, and where their rows were."""
-    keys = list({change.key: None for change in changes})
-    found = pc.index_in(pa.array(keys, pa.binary()), value_set=rows.column(KEY)).to_pylist()
-    positions = [position for position in found if position is not None]
-    before = iter(rows.column(DOCUMENT).take(pa.array(positions, pa.int64())).to_pylist())
-    current: dict[bytes, DocumentRow | None] = {
-        key: None if position is None else DocumentRow(next(before), 0, None)
-        for key, position in zip(keys, found, strict=True)
-    }
-    for key, kind, payload, time, token, _ in changes:
-        if kind == WRITE:
-            current[key] = DocumentRow(payload, time, token)
-        elif kind == DELETE:
-            current[key] = None
-        else:
-            row = current[key]
-            if row is not None:
-                current[key] = DocumentRow(apply_diff(row.document, payload), time, token)
-            elif not is_settling:
+def _times(rows: pa.Table) -> list[int]:
+    own = rows.select([TIME, INCREMENT]).rename_columns(list(TIME_COLUMNS))
+    found: list[int] = times_of(own).tolist()
+    return found
+
+
+def _apply(
+    changes: Sequence[RowChange],
+    applied: _Applied,
+    kind: TableKind,
+    since: dict[bytes, int],
+    *,
+    is_settling: bool,
+) -> None:
+    """Apply changes to documents; ``since`` has the times of the rows that a table has, if it is cleared."""
+    documents = applied.documents
+    for change in changes:
+        key, payload = change.key, change.payload
+        # A version is valid from the time on at which readers of the source see it.
+        mark = change.visible if kind.has_past else change.time, change.token
+        if change.kind == CLEAR:
+            for each, document in documents.items():
+                if document is not None and since.get(each, 0) < change.time:
+                    applied.add(each, id_document(document), mark, DELETED)
+            documents.update(dict.fromkeys(documents))
+        elif change.kind == WRITE:
+            applied.write(key, payload, mark)
+        elif documents[key] is None:
+            if change.kind == DIFF and not is_settling:
                 raise PipelineError(
-                    f"the table lacks a document that was updated at {in_words(time)}; copy the collection "
-                    "again with --recopy, and report this as a fault in Tailrace"
+                    f"the table lacks a document that was updated at {in_words(change.time)}; copy the "
+                    "collection again with --recopy, and report this as a fault in Tailrace"
                 )
-    return current, positions
+        elif change.kind == DELETE:
+            applied.add(key, payload, mark, DELETED)
+        else:
+            applied.add(key, apply_diff(documents[key] or b"", payload), mark, "update")

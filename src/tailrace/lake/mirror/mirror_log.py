@@ -12,8 +12,9 @@ from tailrace.lake.mirror.layout import FORMAT
 NAMESPACE: Final = "tailrace.namespace"
 COPY: Final = "tailrace.copy"
 COLUMNS: Final = "tailrace.columns"
-"""Entries of a table's configuration: the collection that it mirrors, how far its copy is, and the columns of
-its documents' fields"""
+KIND: Final = "tailrace.kind"
+"""Entries of a table's configuration: the collection that it mirrors, how far its copy is, the columns of
+its documents' fields, and the kind of the table; one without it has the current state"""
 
 
 class MirrorLog(TableLog[tuple[MirrorFile, ...]]):

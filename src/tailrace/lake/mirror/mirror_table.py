@@ -11,13 +11,14 @@ from deltalake.exceptions import DeltaError
 
 from tailrace.errors import HistoryError
 from tailrace.lake.columns.column_types import Layout
+from tailrace.lake.columns.kinds import DOCUMENT, TIME, TableKind
 from tailrace.lake.files.checkpoints import REMOVED_HOURS, write_checkpoint
 from tailrace.lake.files.table_log import FORMAT_KEY, IDENTITY, create_table, in_short, is_table
 from tailrace.lake.log_writer import CHECKPOINT_COMMITS, addition, clear_log, write_commit
 from tailrace.lake.mirror.copy_state import CopyState
 from tailrace.lake.mirror.data_files import MirrorFile, read_file
-from tailrace.lake.mirror.layout import DOCUMENT, FORMAT, TIME
-from tailrace.lake.mirror.mirror_log import COLUMNS, COPY, NAMESPACE, MirrorLog
+from tailrace.lake.mirror.layout import FORMAT
+from tailrace.lake.mirror.mirror_log import COLUMNS, COPY, KIND, NAMESPACE, MirrorLog
 from tailrace.lake.mirror.typed_rows import table_schema
 from tailrace.lake.positions import THROUGH, position_transactions, read_position
 from tailrace.lake.storage.log_store import LogStore, open_store
@@ -51,6 +52,7 @@ class MirrorTable:
         identity: str,
         namespace: str,
         through: int,
+        kind: TableKind = TableKind.CURRENT,
         options: Mapping[str, str] | None = None,
     ) -> "MirrorTable":
         """A new table of a collection of the deployment ``identity``; nothing was copied yet.
@@ -61,7 +63,7 @@ class MirrorTable:
         try:
             create_table(
                 store,
-                table_schema(Layout()),
+                table_schema(Layout(), kind),
                 name=namespace,
                 configuration={
                     IDENTITY: identity,
@@ -69,6 +71,7 @@ class MirrorTable:
                     NAMESPACE: namespace,
                     COPY: CopyState().to_text(),
                     COLUMNS: Layout().to_json(),
+                    KIND: kind.value,
                 },
                 statistics=(TIME,),
                 transactions=position_transactions(THROUGH, through),
@@ -94,8 +97,22 @@ class MirrorTable:
 
     @property
     def files(self) -> tuple[MirrorFile, ...]:
-        """In the order of their keys, which are disjoint."""
+        """In the order of their first keys."""
         return self.log.files
+
+    @property
+    def live(self) -> tuple[MirrorFile, ...]:
+        """The files with the rows of documents that exist, in the order of their keys, which are disjoint."""
+        return tuple(file for file in self.files if not file.is_past)
+
+    @property
+    def past(self) -> tuple[MirrorFile, ...]:
+        """The files with rows that changes have replaced."""
+        return tuple(file for file in self.files if file.is_past)
+
+    @property
+    def kind(self) -> TableKind:
+        return TableKind(self._configuration.get(KIND, TableKind.CURRENT))
 
     @property
     def rows(self) -> int:
@@ -126,7 +143,7 @@ class MirrorTable:
 
     @property
     def schema(self) -> pa.Schema:
-        return table_schema(self.layout)
+        return table_schema(self.layout, self.kind)
 
     @property
     def _configuration(self) -> Mapping[str, str]:
@@ -137,14 +154,17 @@ class MirrorTable:
         return self.log.refresh()
 
     def read(self) -> pa.Table:
-        """All rows, in the order of keys."""
-        tables = [read_file(self.store, file, self.schema) for file in self.files]
-        return pa.concat_tables(tables) if tables else self.schema.empty_table()
+        """All rows; those of documents that exist come first, in the order of keys."""
+        return self._read([*self.live, *self.past])
 
     def documents(self) -> list[bytes]:
-        """The documents of all rows, in the order of `_id`."""
-        found: list[bytes] = self.read().column(DOCUMENT).to_pylist()
+        """The documents that exist, in the order of `_id`."""
+        found: list[bytes] = self._read(self.live).column(DOCUMENT).to_pylist()
         return found
+
+    def _read(self, files: Sequence[MirrorFile]) -> pa.Table:
+        tables = [read_file(self.store, file, self.schema) for file in files]
+        return pa.concat_tables(tables) if tables else self.schema.empty_table()
 
     # -- changes -------------------------------------------------------------------------------------------
 
@@ -167,7 +187,7 @@ class MirrorTable:
             configuration[COPY] = copy_state.to_text()
         if layout is not None:
             configuration[COLUMNS] = layout.to_json()
-            described["schemaString"] = Schema.from_arrow(table_schema(layout)).to_json()
+            described["schemaString"] = Schema.from_arrow(table_schema(layout, self.kind)).to_json()
         metadata = None
         if configuration:
             table = self.log.table["metaData"]

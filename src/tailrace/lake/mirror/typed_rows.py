@@ -9,21 +9,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
+from tailrace.lake.columns.chunks import Rows
 from tailrace.lake.columns.column_types import Layout
 from tailrace.lake.columns.convert import convert
 from tailrace.lake.columns.evolve import SchemaChange, evolve
-from tailrace.lake.columns.shape import FieldsShape
+from tailrace.lake.columns.kinds import DocumentChanges, TableKind, own_schema
+from tailrace.lake.columns.shape import FieldsShape, Mark
 from tailrace.lake.mirror.data_files import widened
-from tailrace.lake.mirror.layout import OWN_SCHEMA, POLICY, row_key
-from tailrace.lake.schema import time_columns
+from tailrace.lake.mirror.layout import policy_of, row_key
 
 
-def table_schema(layout: Layout) -> pa.Schema:
+def table_schema(layout: Layout, kind: TableKind) -> pa.Schema:
     """All columns of a table."""
-    return pa.schema([*layout.arrow_schema(), *OWN_SCHEMA])
+    return pa.schema([*layout.arrow_schema(), *own_schema(kind)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +37,10 @@ class FoundColumns:
 class TypedRows:
     """Makes rows; its columns grow with the documents."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, kind: TableKind = TableKind.CURRENT) -> None:
+        self.kind = kind
         self._layout = layout
+        self._policy = policy_of(kind)
         self._shape = FieldsShape()
 
     @property
@@ -47,26 +49,25 @@ class TypedRows:
 
     @property
     def schema(self) -> pa.Schema:
-        return table_schema(self._layout)
+        return table_schema(self._layout, self.kind)
 
-    def rows(
-        self, documents: Sequence[bytes], times: Sequence[int] | int, tokens: Sequence[str | None] = ()
-    ) -> pa.Table:
-        """The rows of some documents, in their order; ``times`` and ``tokens`` are of their last changes."""
+    def copied(self, documents: Sequence[bytes], at: int) -> pa.Table:
+        """The rows of documents that were read at a cluster time, in their order."""
         count = len(documents)
-        moments = np.full(count, times, np.uint64) if isinstance(times, int) else np.array(times, np.uint64)
-        named = tokens or [None] * count
-        marks = [(time, token or "") for time, token in zip(moments.tolist(), named, strict=True)]
-        converted = convert(list(documents), self._layout, POLICY, marks)
+        read = DocumentChanges(list(map(row_key, documents)), documents, [(at, "")] * count, ["read"] * count)
+        return self._rows(documents, read.marks, read.own_columns(self.kind))
+
+    def changed(self, changes: DocumentChanges, own: pa.RecordBatch, chosen: Rows) -> pa.Table:
+        """The rows of some changes, whose own columns are given."""
+        places = chosen.tolist()
+        documents = [changes.documents[place] for place in places]
+        return self._rows(documents, [changes.marks[place] for place in places], own.take(pa.array(chosen)))
+
+    def _rows(self, documents: Sequence[bytes], marks: Sequence[Mark], own: pa.RecordBatch) -> pa.Table:
+        converted = convert(list(documents), self._layout, self._policy, marks)
         self._layout = converted.layout
         self._shape.merge(converted.shape)
-        own: list[pa.Array] = [
-            pa.array(list(map(row_key, documents)), pa.binary()),
-            pa.array(documents, pa.binary()),
-            *time_columns(moments),
-            pa.array(named, pa.string()),
-        ]
-        return pa.Table.from_arrays([*converted.columns.columns, *own], schema=self.schema)
+        return pa.Table.from_arrays([*converted.columns.columns, *own.columns], schema=self.schema)
 
     def joined(self, tables: Sequence[pa.Table]) -> pa.Table:
         """Rows one after another, all with the present columns."""
@@ -76,11 +77,13 @@ class TypedRows:
         return pa.concat_tables([widened(table, schema) for table in tables]).combine_chunks()
 
 
-def agreed(layout: Layout, found: Sequence[FoundColumns]) -> tuple[Layout, list[SchemaChange]]:
+def agreed(
+    layout: Layout, kind: TableKind, found: Sequence[FoundColumns]
+) -> tuple[Layout, list[SchemaChange]]:
     """The columns of a table after what some tasks have seen."""
     changes: list[SchemaChange] = []
     for each in found:
-        layout, further = evolve(layout, each.shape, POLICY)
+        layout, further = evolve(layout, each.shape, policy_of(kind))
         changes += further
     return layout, changes
 

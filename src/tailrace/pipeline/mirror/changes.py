@@ -1,7 +1,7 @@
 """Read the changes of the mirrored collections in an interval of cluster time.
 
-The changes of a collection are in order. What replaces all documents at once (a drop, a rename) makes those
-before it irrelevant, so only the time of the last one is kept.
+The changes of a collection are in order. What replaces all documents at once (a drop, a rename) is one of
+them. It makes those before it irrelevant to tables of the current state, which are then left out.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,19 +17,25 @@ from tailrace.events.event_token import token_document
 from tailrace.events.interval import Interval
 from tailrace.lake.deferred_entries import is_deferred
 from tailrace.lake.mirror.layout import row_key
-from tailrace.lake.mirror.merge import DELETE, DIFF, WRITE, RowChange
+from tailrace.lake.mirror.merge import CLEAR, DELETE, DIFF, WRITE, RowChange
+from tailrace.namespaces import NamespaceChoice
 from tailrace.pipeline.history.build import SLICE_ENTRIES, time_slices
-from tailrace.pipeline.mirror.scope import MirrorScope
+from tailrace.pipeline.mirror.scope import is_mirrored
 from tailrace.sources.shard_events import ShardStages
 from tailrace.sources.source import OplogSource
 
 _CAPPED: Final = b"capped"
+EMPTIED: Final = b""
+REPLACED: Final = b"replaced"
+"""The payload of a change that clears a collection: whether it has no documents then, or unknown ones"""
 
 
 @dataclass(slots=True)
 class CollectionChanges:
     """What happened to one collection in an interval."""
 
+    has_past: bool
+    """Whether changes count that are before a drop or a rename"""
     changes: list[RowChange] = field(default_factory=list)
     emptied: int = 0
     """When it was created, dropped or renamed away the last time: it had no documents then. 0 for never."""
@@ -38,14 +44,22 @@ class CollectionChanges:
     is_refused: bool = False
     """Whether it was created as something that cannot be followed"""
 
-    def forget(self) -> None:
+    def clear(self, time: int, payload: bytes) -> None:
         """The documents that were changed are gone."""
-        self.changes.clear()
+        if not self.has_past:
+            self.changes.clear()
+        self.changes.append(RowChange(b"", CLEAR, payload, time, "", time))
+        self.is_refused = False
+        if payload == EMPTIED:
+            self.emptied = time
+        else:
+            self.replaced = time
 
     def followed_by(self, later: "CollectionChanges") -> None:
         """Add what happened in the interval after."""
         if later.emptied or later.replaced:
-            self.forget()
+            if not self.has_past:
+                self.changes.clear()
             self.is_refused = later.is_refused
         self.changes += later.changes
         self.emptied = later.emptied or self.emptied
@@ -78,14 +92,19 @@ class IntervalChanges:
         return cls(collections, newest, entries)
 
 
-def read_changes(source: OplogSource, scope: MirrorScope, interval: Interval) -> IntervalChanges:
-    """Read an interval that divides no transaction over several shards."""
+def read_changes(
+    source: OplogSource, chosen: NamespaceChoice, interval: Interval, *, has_past: bool = False
+) -> IntervalChanges:
+    """Read an interval that divides no transaction over several shards.
+
+    With ``has_past``, changes stay that are before a drop or a rename.
+    """
     after, through = interval.after, interval.through
     shards = source.shards()
     stages = {shard: ShardStages(source, shard, after, through) for shard in shards}
     newest: dict[str, bytes] = {}
     events: list[ChangeEvent] = []
-    collected = _Collector(scope)
+    collected = _Collector(chosen, has_past=has_past)
     entries = 0
     for taken in time_slices(source, after, through, SLICE_ENTRIES):
         for shard, raws in taken.items():
@@ -128,8 +147,9 @@ def _in_order(events: list[ChangeEvent]) -> list[ChangeEvent]:
 
 
 class _Collector:
-    def __init__(self, scope: MirrorScope) -> None:
-        self._scope = scope
+    def __init__(self, chosen: NamespaceChoice, *, has_past: bool) -> None:
+        self._chosen = chosen
+        self._has_past = has_past
         self._in_scope: dict[tuple[str, str | None], bool] = {}
         self.found: dict[str, CollectionChanges] = {}
 
@@ -145,7 +165,7 @@ class _Collector:
                 name = kind.database, kind.collection
                 is_in_scope = self._in_scope.get(name)
                 if is_in_scope is None:
-                    is_in_scope = self._in_scope[name] = self._scope.has(f"{name[0]}.{name[1]}")
+                    is_in_scope = self._in_scope[name] = is_mirrored(self._chosen, f"{name[0]}.{name[1]}")
                 if is_in_scope:
                     self._of(f"{name[0]}.{name[1]}").changes.append(_change(event))
             elif kind.collection is not None and event.ddl is not None:
@@ -154,15 +174,14 @@ class _Collector:
     def _of(self, namespace: str) -> CollectionChanges:
         found = self.found.get(namespace)
         if found is None:
-            found = self.found[namespace] = CollectionChanges()
+            found = self.found[namespace] = CollectionChanges(self._has_past)
         return found
 
     def _command(self, event: ChangeEvent, namespace: str) -> None:
         assert event.ddl is not None
-        if event.operation_type in ("create", "drop", "rename") and self._scope.has(namespace):
+        if event.operation_type in ("create", "drop", "rename") and is_mirrored(self._chosen, namespace):
             changes = self._of(namespace)
-            changes.forget()
-            changes.emptied = event.entry.ts
+            changes.clear(event.entry.ts, EMPTIED)
             if event.operation_type == "create":
                 description = event.ddl.description or rawbson.EMPTY
                 changes.is_refused = event.ddl.ns_type != "collection" or (
@@ -173,10 +192,8 @@ class _Collector:
             if database is None or collection is None:
                 return
             target = ".".join(value[4:-1].decode() for _, value in (database, collection))
-            if self._scope.has(target):
-                changes = self._of(target)
-                changes.forget()
-                changes.replaced = event.entry.ts
+            if is_mirrored(self._chosen, target):
+                self._of(target).clear(event.entry.ts, REPLACED)
 
 
 def _check_known(event: ChangeEvent) -> None:
@@ -194,7 +211,7 @@ def _change(event: ChangeEvent) -> RowChange:
     token = rawbson.first_text(token_document(event)) or ""
     time, visible = event.entry.ts, _visible(event)
     if event.operation_type == "delete":
-        return RowChange(key, DELETE, b"", time, token, visible)
+        return RowChange(key, DELETE, event.document_key, time, token, visible)
     if event.full_document is not None:
         return RowChange(key, WRITE, event.full_document, time, token, visible)
     found = None if event.update is None else rawbson.field(event.update, b"diff")

@@ -9,7 +9,7 @@ later than the time at which it was read (`lake/mirror/copy_state.py`).
 """
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
 from typing import Final
@@ -20,17 +20,19 @@ from tailrace.events.interval import Interval
 from tailrace.lake.columns.column_types import Layout
 from tailrace.lake.mirror.copy_state import CopyState
 from tailrace.lake.mirror.data_files import MirrorFile
-from tailrace.lake.mirror.grouping import FileChanges, changes_by_file
-from tailrace.lake.mirror.merge import RowChange
+from tailrace.lake.mirror.grouping import FileChanges, small_past
+from tailrace.lake.mirror.merge import join_past
 from tailrace.lake.mirror.mirror_table import MirrorTable
 from tailrace.lake.mirror.schema_changes import SchemaChangeTable
 from tailrace.lake.mirror.typed_rows import agreed, fits
 from tailrace.lake.storage.log_store import open_store
 from tailrace.log_lines import fields
 from tailrace.pipeline.mirror.changes import CollectionChanges, IntervalChanges
+from tailrace.pipeline.mirror.lacking import TableChanges, groups_of, lacking_changes
 from tailrace.pipeline.mirror.mirror_state import MirrorState
+from tailrace.pipeline.mirror.opening import opened_table
 from tailrace.pipeline.mirror.progress import MirrorProgress
-from tailrace.pipeline.mirror.scope import table_place
+from tailrace.pipeline.mirror.scope import is_mirrored
 from tailrace.pipeline.mirror.settings import MirrorSettings
 from tailrace.pipeline.mirror.tasks import (
     BuiltFiles,
@@ -46,6 +48,7 @@ from tailrace.pipeline.mirror.tasks import (
 from tailrace.sources.deployments.collections import CollectionFacts
 from tailrace.sources.deployments.deployment import DeploymentSource
 from tailrace.sources.planning import Planner
+from tailrace.sources.source import OplogSource
 
 _LOG: Final = logging.getLogger("tailrace.mirror")
 _RANGES_PER_CORE: Final = 2
@@ -91,6 +94,7 @@ class MirrorEngine:
         self._store = open_store(settings.root)
         self._changes = SchemaChangeTable(settings.root)
         self._state = self._opened()
+        self._recopy = recopy
         self._open_tables()
         self._copy_again(recopy)
         self._store_state(self._state)
@@ -118,10 +122,12 @@ class MirrorEngine:
         for facts in self._listed():
             if facts.why_not is None:
                 self._add(facts.namespace)
-            else:
+            elif facts.namespace not in self._state.namespaces or self._is_named(facts.namespace):
                 self._refuse(facts)
         # A collection that was dropped while no mirror ran has a drop among the changes.
-        for namespace in self._settings.scope.namespaces - self._tables.keys():
+        chosen = self._settings.chosen
+        known = {*chosen.collections, *(name for name in self._state.namespaces if is_mirrored(chosen, name))}
+        for namespace in known - self._tables.keys():
             self._add(namespace)
 
     def _copy_again(self, namespaces: frozenset[str]) -> None:
@@ -134,33 +140,22 @@ class MirrorEngine:
             mirrored.state = CopyState()
 
     def _listed(self) -> list[CollectionFacts]:
-        scope, reader = self._settings.scope, self._source.collections
-        databases = scope.database_names()
-        names = reader.databases() if databases is None else sorted(databases)
-        return [facts for name in names for facts in reader.collections(name) if scope.has(facts.namespace)]
+        chosen, reader = self._settings.chosen, self._source.collections
+        names = reader.databases() if chosen.databases is None else sorted(chosen.databases)
+        listed = [facts for name in names for facts in reader.collections(name)]
+        return [facts for facts in listed if is_mirrored(chosen, facts.namespace)]
+
+    def _is_named(self, namespace: str) -> bool:
+        return namespace in self._settings.chosen.collections
 
     def _refuse(self, facts: CollectionFacts) -> None:
-        if facts.namespace in self._settings.scope.namespaces:
+        if self._is_named(facts.namespace):
             raise UsageError(f"{facts.namespace} cannot be mirrored: {facts.why_not}")
         self._refused.add(facts.namespace)
         _LOG.warning("Not mirrored", extra=fields(ns=facts.namespace, reason=facts.why_not))
 
     def _add(self, namespace: str) -> _Mirrored:
-        place = table_place(self._settings.root, namespace)
-        if MirrorTable.exists(place):
-            table = MirrorTable.open(place)
-            if table.identity != self._state.identity or table.namespace != namespace:
-                raise HistoryError(
-                    f"the table in {place} mirrors {table.namespace} of the deployment {table.identity}; "
-                    "name another folder"
-                )
-            if namespace not in self._state.namespaces and table.version > 0:
-                _LOG.warning("Copied again, because it was not followed", extra=fields(ns=namespace))
-                table.commit(removed=table.files, copy_state=CopyState(), through=self.through)
-        else:
-            table = MirrorTable.create(
-                place, identity=self._state.identity, namespace=namespace, through=self._state.through
-            )
+        table = opened_table(self._settings, self._state, namespace, is_begun_again=namespace in self._recopy)
         mirrored = self._tables[namespace] = _Mirrored(table, table.copy_state)
         return mirrored
 
@@ -204,11 +199,12 @@ class MirrorEngine:
             if mirrored.state.is_planned
         )
         wave = list(islice(waiting, self._cores * _RANGES_PER_CORE))
-        if not wave:
-            return False
         reader = self._source.collections
         names = {mirrored.table.namespace for mirrored, _ in wave}
         facts = {name: reader.facts_of(name) for name in names}
+        wave = [found for found in wave if _is_copied(facts[found[0].table.namespace])]
+        if not wave:
+            return False
         if self._planned_again(facts):
             return True
         # Not before the time of these answers: another collection may have got the name just now.
@@ -230,6 +226,8 @@ class MirrorEngine:
             if mirrored.state.is_planned:
                 continue
             facts = reader.facts_of(namespace)
+            if not _is_copied(facts):
+                continue
             estimated = 0 if facts is None else reader.estimated_count(namespace)
             parts = -(-estimated // self._settings.range_documents)
             is_whole = facts is None or facts.has_collation
@@ -265,6 +263,7 @@ class MirrorEngine:
             file_bytes=self._settings.file_bytes,
             documents_per_second=rate,
             layout=mirrored.table.layout,
+            kind=mirrored.table.kind,
         )
 
     def _commit_ranges(self, mirrored: _Mirrored, built: Sequence[BuiltRange]) -> None:
@@ -315,42 +314,52 @@ class MirrorEngine:
             interval.after, interval.through, _SMALL_ENTRIES, _SMALL_BYTES
         )
         if is_small:
-            return ChangesTask(source, self._settings.scope, interval)()
+            return self._changes_task(source, interval)()
         intervals = self._planner.intervals(interval.after, interval.through, self._cores)
         whole = [Interval(*each) for each in intervals] if len(source.shards()) == 1 else [interval]
-        tasks = [ChangesTask(source, self._settings.scope, each) for each in whole]
-        return IntervalChanges.joined(self._run(tasks))
+        return IntervalChanges.joined(self._run([self._changes_task(source, each) for each in whole]))
+
+    def _changes_task(self, source: OplogSource, interval: Interval) -> ChangesTask:
+        return ChangesTask(source, self._settings.chosen, interval, self._settings.kind.has_past)
 
     def _apply(self, found: IntervalChanges, through: int) -> int:
         """Merge the changes of all tables, in tasks of all of them together; return how many there were."""
-        work: list[tuple[_Mirrored, CopyState, bool, list[FileChanges]]] = []
+        work: list[tuple[_Mirrored, TableChanges, list[FileChanges]]] = []
         count = 0
         for namespace, collection in found.collections.items():
             mirrored = self._mirrored(namespace, collection)
             if mirrored is None:
                 continue
-            state, is_cleared = _state_after(mirrored.state, collection, mirrored.table.through)
-            changes = _to_apply(collection.changes, state, mirrored.table.through)
-            count += len(changes)
-            files = () if is_cleared else mirrored.table.files
-            if changes or is_cleared or state != mirrored.state:
-                work.append((mirrored, state, is_cleared, changes_by_file(files, state, changes)))
+            table = mirrored.table
+            lacking = lacking_changes(collection, mirrored.state, table.through, table.kind)
+            count += len(lacking.changes)
+            if lacking.is_any:
+                work.append((mirrored, lacking, groups_of(table, lacking)))
         tasks: list[Task] = []
-        for mirrored, state, _, groups in work:
+        for mirrored, lacking, groups in work:
             # An update of a document that is missing is a fault, unless the copy may be of a later time.
-            is_settling = state.is_settling(self.through)
+            is_settling = any(state.is_settling(self.through) for state in (lacking.before, lacking.state))
             tasks += (self._merge_task(mirrored, group, through, is_settling=is_settling) for group in groups)
         is_small = sum(group.size for *_, groups in work for group in groups) < _SMALL_BYTES
         results = iter(run_one_by_one(tasks) if is_small else self._run(tasks))
-        for mirrored, state, is_cleared, groups in work:
+        for mirrored, lacking, groups in work:
+            table = mirrored.table
             added, layout = self._agreed(mirrored, [next(results) for _ in groups])
-            removed = (
-                mirrored.table.files if is_cleared else [file for group in groups for file in group.files]
-            )
-            short = state.simplified(through)
+            merged = [file for group in groups for file in group.files]
+            removed = list(table.live) if lacking.is_cleared else merged
+            small = small_past(table.past)
+            if small:
+                added += join_past(
+                    table.store, small, table.schema, name="joined", target_bytes=self._settings.file_bytes
+                )
+            short = lacking.state.simplified(through)
             changed_state = None if short == mirrored.state else short
-            mirrored.table.commit(added, removed, copy_state=changed_state, layout=layout, through=through)
+            table.commit(added, [*removed, *small], copy_state=changed_state, layout=layout, through=through)
             mirrored.state = short
+        for namespace, collection in found.collections.items():
+            if collection.is_refused and self._tables.pop(namespace, None) is not None:
+                self._refused.add(namespace)
+                _LOG.warning("Not mirrored any more", extra=fields(ns=namespace))
         return count
 
     def _merge_task(
@@ -365,6 +374,7 @@ class MirrorEngine:
             is_settling=is_settling,
             file_bytes=self._settings.file_bytes,
             layout=table.layout,
+            kind=table.kind,
         )
 
     def _agreed(
@@ -372,7 +382,7 @@ class MirrorEngine:
     ) -> tuple[list[MirrorFile], Layout | None]:
         """The files of some tasks, with columns that fit, and the table's columns if they change."""
         table = mirrored.table
-        layout, changes = agreed(table.layout, [each.columns for each in built])
+        layout, changes = agreed(table.layout, table.kind, [each.columns for each in built])
         if changes:
             self._changes.record(table.namespace, changes)
         unfit = [each for each in built if not fits(each.columns, layout)]
@@ -382,6 +392,7 @@ class MirrorEngine:
                 table.store.delta_options,
                 each.files,
                 layout,
+                table.kind,
                 "again",
                 self._settings.file_bytes,
             )
@@ -396,11 +407,11 @@ class MirrorEngine:
         mirrored = self._tables.get(namespace)
         if mirrored is not None:
             return mirrored
+        if collection.emptied or collection.replaced:
+            self._refused.discard(namespace)
         if collection.is_refused:
             self._refused.add(namespace)
-        elif collection.emptied and not collection.replaced:
-            self._refused.discard(namespace)
-        elif namespace not in self._refused:
+        elif namespace not in self._refused and (collection.replaced or not collection.emptied):
             facts = self._source.collections.collections(namespace.partition(".")[0])
             kinds = {each.namespace: each for each in facts}
             if namespace in kinds and kinds[namespace].why_not is not None:
@@ -413,25 +424,6 @@ class MirrorEngine:
         return sum(mirrored.table.vacuum(grace) for mirrored in self._tables.values())
 
 
-def _state_after(state: CopyState, collection: CollectionChanges, through: int) -> tuple[CopyState, bool]:
-    """The state of a copy after a drop or a rename, and whether the table is emptied by it.
-
-    ``through`` is the position of the table: what is not after it was applied before a restart.
-    """
-    time = max(collection.emptied, collection.replaced)
-    is_newer = all(copied.as_of >= time for copied in state.done.values())
-    if time <= through or (is_newer and (state.done or state.is_planned)):
-        return state, False  # nothing of the kind, or the copy was made after it, or will be
-    is_empty = collection.emptied > collection.replaced
-    is_all_older = all(copied.as_of < time for copied in state.done.values())
-    if is_empty and is_all_older and (state.is_complete or not state.is_planned):
-        # A transaction that creates a collection writes to it at the same cluster time.
-        return CopyState.empty_at(time - 1), True
-    return CopyState(), True
-
-
-def _to_apply(changes: Iterable[RowChange], state: CopyState, through: int) -> list[RowChange]:
-    """The changes that a table does not have; after a restart it may be ahead of the mirror as a whole."""
-    return [
-        change for change in changes if change.time > through and state.applies(change.key, change.visible)
-    ]
+def _is_copied(facts: CollectionFacts | None) -> bool:
+    """Whether a collection can be copied; if not, the changes will say what became of it."""
+    return facts is None or facts.why_not is None

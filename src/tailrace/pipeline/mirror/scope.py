@@ -1,53 +1,36 @@
 """Which collections are mirrored, and where their tables are."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Self
+from collections.abc import Iterable
 from urllib.parse import quote
 
 from tailrace.errors import UsageError
+from tailrace.namespaces import NamespaceChoice
 from tailrace.sources.deployments.collections import is_ordinary
 
 
-@dataclass(frozen=True, slots=True)
-class MirrorScope:
-    """Collections (``db.coll``) and whole databases (``db``); nothing means everything.
+def mirrored_namespaces(include: Iterable[str] = (), exclude: Iterable[str] = ()) -> NamespaceChoice:
+    """What is mirrored; `UsageError` if a pattern is none, or names what belongs to the system.
 
-    >>> scope = MirrorScope.of(["shop", "stock.items"])
-    >>> [scope.has(name) for name in ("shop.orders", "stock.items", "stock.places", "shop.system.views")]
+    >>> str(mirrored_namespaces(["shop", "stock.item*"], ["shop.audit"]))
+    'shop, stock.item* except shop.audit'
+    """
+    choice = NamespaceChoice.of(include, exclude)
+    for pattern in choice.include:
+        if pattern.is_name and not is_ordinary(pattern.namespace or f"{pattern.database}.any"):
+            noun = "collection" if pattern.namespace else "database"
+            raise UsageError(f"{pattern.text} is a {noun} of the system, which cannot be mirrored")
+    return choice
+
+
+def is_mirrored(choice: NamespaceChoice, namespace: str) -> bool:
+    """Whether a collection is chosen, and is one of users.
+
+    >>> choice = mirrored_namespaces(["shop", "stock.items"])
+    >>> names = ("shop.orders", "stock.items", "stock.places", "shop.system.views")
+    >>> [is_mirrored(choice, name) for name in names]
     [True, True, False, False]
     """
-
-    databases: frozenset[str]
-    namespaces: frozenset[str]
-
-    @classmethod
-    def of(cls, names: Sequence[str]) -> Self:
-        databases, namespaces = set(), set()
-        for name in names:
-            database, dot, collection = name.partition(".")
-            if not database or (dot and not collection):
-                raise UsageError(f"{name!r} is no namespace; write DATABASE or DATABASE.COLLECTION")
-            if collection in ("", "*"):
-                databases.add(database)
-            elif is_ordinary(name):
-                namespaces.add(name)
-            else:
-                raise UsageError(f"{name} is a collection of the system, which cannot be mirrored")
-        return cls(frozenset(databases), frozenset(namespaces))
-
-    def has(self, namespace: str) -> bool:
-        if not is_ordinary(namespace):
-            return False
-        if not self.databases and not self.namespaces:
-            return True
-        return namespace in self.namespaces or namespace.partition(".")[0] in self.databases
-
-    def database_names(self) -> set[str] | None:
-        """The databases to list; None for all."""
-        if not self.databases and not self.namespaces:
-            return None
-        return {*self.databases, *(name.partition(".")[0] for name in self.namespaces)}
+    return is_ordinary(namespace) and choice.keeps(*namespace.split(".", 1))
 
 
 def table_place(root: str, namespace: str) -> str:

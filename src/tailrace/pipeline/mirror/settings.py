@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Final
 
+from tailrace.lake.columns.kinds import TableKind
 from tailrace.lake.mirror.data_files import TARGET_BYTES
-from tailrace.pipeline.mirror.scope import MirrorScope
+from tailrace.namespaces import NamespaceChoice
 
 RANGE_DOCUMENTS: Final = 100_000
 """About how many documents one task copies: small beside the five minutes that a server keeps a snapshot"""
@@ -17,7 +18,9 @@ GRACE_SECONDS: Final = 600.0
 class MirrorSettings:
     root: str
     """The folder or URL that the tables are below."""
-    scope: MirrorScope
+    chosen: NamespaceChoice
+    kind: TableKind = TableKind.CURRENT
+    """What the rows of the tables are."""
     interval: float | None = None
     """Seconds between the beginnings of two batches; None ends when the tables are complete."""
     max_documents_per_second: float | None = None

@@ -16,15 +16,15 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError, PipelineError
 from tailrace.events.interval import Interval
 from tailrace.lake.columns.column_types import Layout
+from tailrace.lake.columns.kinds import KEY, TableKind
 from tailrace.lake.mirror.copy_state import CopiedRange
 from tailrace.lake.mirror.data_files import MirrorFile, write_rows
 from tailrace.lake.mirror.grouping import FileChanges
-from tailrace.lake.mirror.layout import KEY
 from tailrace.lake.mirror.merge import merge_changes, rewrite
 from tailrace.lake.mirror.typed_rows import FoundColumns, TypedRows
 from tailrace.lake.storage.log_store import open_store
+from tailrace.namespaces import NamespaceChoice
 from tailrace.pipeline.mirror.changes import IntervalChanges, read_changes
-from tailrace.pipeline.mirror.scope import MirrorScope
 from tailrace.sources.deployments.collections import CollectionReader, DocumentRange, lacks_snapshots
 from tailrace.sources.source import OplogSource
 
@@ -85,6 +85,7 @@ class CopyTask:
     file_bytes: int
     documents_per_second: float | None
     layout: Layout
+    kind: TableKind
 
     def __call__(self) -> "BuiltRange":
         reader = self.source.collections
@@ -115,11 +116,11 @@ class CopyTask:
         name = f"copy-{self.at:016x}-{self.number:05d}"
         files: list[MirrorFile] = []
         held: list[pa.Table] = []
-        typed = TypedRows(self.layout)
+        typed = TypedRows(self.layout, self.kind)
         last = b""
         batches = iter(()) if wanted is None else reader.read(wanted, at)
         for documents in _paced(batches, self.documents_per_second):
-            rows = typed.rows(documents, self.at if at is None else at)
+            rows = typed.copied(documents, self.at if at is None else at)
             if self.by_index:
                 last = _check_order(rows, last, self.namespace)
             held.append(rows)
@@ -191,11 +192,12 @@ class ChangesTask:
     """Reads the changes of an interval."""
 
     source: OplogSource
-    scope: MirrorScope
+    chosen: NamespaceChoice
     interval: Interval
+    has_past: bool
 
     def __call__(self) -> IntervalChanges:
-        return read_changes(self.source, self.scope, self.interval)
+        return read_changes(self.source, self.chosen, self.interval, has_past=self.has_past)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,9 +211,10 @@ class MergeTask:
     is_settling: bool
     file_bytes: int
     layout: Layout
+    kind: TableKind
 
     def __call__(self) -> BuiltFiles:
-        typed = TypedRows(self.layout)
+        typed = TypedRows(self.layout, self.kind)
         files = merge_changes(
             open_store(self.place, self.options),
             self.group.files,
@@ -232,9 +235,12 @@ class RewriteTask:
     options: Mapping[str, str] | None
     files: Sequence[MirrorFile]
     layout: Layout
+    kind: TableKind
     name: str
     file_bytes: int
 
     def __call__(self) -> list[MirrorFile]:
         store = open_store(self.place, self.options)
-        return rewrite(store, self.files, self.layout, name=self.name, target_bytes=self.file_bytes)
+        return rewrite(
+            store, self.files, self.layout, self.kind, name=self.name, target_bytes=self.file_bytes
+        )

@@ -1,0 +1,59 @@
+"""Open the table of a collection, or make it; see whether it can be continued."""
+
+import logging
+from typing import Final
+
+from tailrace.errors import HistoryError
+from tailrace.lake.mirror.copy_state import CopyState
+from tailrace.lake.mirror.mirror_table import MirrorTable
+from tailrace.log_lines import fields
+from tailrace.pipeline.mirror.mirror_state import MirrorState
+from tailrace.pipeline.mirror.scope import table_place
+from tailrace.pipeline.mirror.settings import MirrorSettings
+
+_LOG: Final = logging.getLogger("tailrace.mirror")
+
+
+def opened_table(
+    settings: MirrorSettings, state: MirrorState, namespace: str, *, is_begun_again: bool
+) -> MirrorTable:
+    """The table of a collection; raises `HistoryError` if the one that is there is another one.
+
+    ``is_begun_again`` if the collection will be copied again anyway.
+    """
+    place = table_place(settings.root, namespace)
+    if not MirrorTable.exists(place):
+        return MirrorTable.create(
+            place, identity=state.identity, namespace=namespace, through=state.through, kind=settings.kind
+        )
+    table = MirrorTable.open(place)
+    if table.identity != state.identity or table.namespace != namespace:
+        raise HistoryError(
+            f"the table in {place} mirrors {table.namespace} of the deployment {table.identity}; "
+            "name another folder"
+        )
+    if table.kind is not settings.kind:
+        raise HistoryError(
+            f"the table in {place} is of the kind {table.kind}, and stays so: give --kind {table.kind}, or "
+            "name another folder"
+        )
+    # One that is ahead was made in a batch that did not come to its end.
+    is_ahead = table.version == 0 or table.through > state.through
+    if namespace not in state.namespaces and not is_ahead:
+        _copy_again(table, state.through, is_begun_again=is_begun_again)
+    return table
+
+
+def _copy_again(table: MirrorTable, through: int, *, is_begun_again: bool) -> None:
+    """Copy a collection again that was not followed for a while."""
+    if not table.kind.has_past:
+        removed = table.files
+    elif is_begun_again or not table.live:
+        removed = table.live  # all of its documents were deleted: no change of them can be missing
+    else:
+        raise HistoryError(
+            f"the table in {table.place} lacks changes, because it was not mirrored for a while: give "
+            f"--recopy {table.namespace} to begin it again, without its past, or name another folder"
+        )
+    _LOG.warning("Copied again, because it was not followed", extra=fields(ns=table.namespace))
+    table.commit(removed=removed, copy_state=CopyState(), through=through)
