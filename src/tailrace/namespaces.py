@@ -54,9 +54,14 @@ class NamespacePattern:
         return self._database if is_one else None
 
     @property
+    def collection(self) -> str | None:
+        """The collection, if the pattern is the name of one."""
+        return self._collection if self.is_name and self._collection != _ALL else None
+
+    @property
     def namespace(self) -> str | None:
         """The collection that it names; None if it may match several."""
-        return self.text if self.is_name and self._collection != _ALL else None
+        return self.text if self.collection is not None else None
 
     @property
     def _is_expression(self) -> bool:
@@ -104,8 +109,8 @@ class NamespacePattern:
 
     def is_apart_from(self, other: "NamespacePattern") -> bool:
         """Whether certainly nothing matches both."""
-        if self.namespace is not None:
-            return not other.matches(self._database, self._collection)
+        if self.collection is not None:
+            return not other.matches(self._database, self.collection)
         return None not in (self.database, other.database) and self.database != other.database
 
     def may_meet(self, database: str) -> bool:
@@ -116,7 +121,7 @@ class NamespacePattern:
         """A filter on the field `ns` of oplog entries; None if a server may read the expression otherwise."""
         if self._is_expression:
             return None
-        if self.namespace is not None:
+        if self.collection is not None:
             return {"ns": {"$in": [self.text, f"{self._database}.{_BUCKETS}{self._collection}"]}}
         database, collection = _glob(self._database, "[^.]"), _glob(self._collection)
         return {"ns": {"$regex": rf"^{database}\.(system\.buckets\.)?{collection}$", "$options": "s"}}
@@ -242,9 +247,15 @@ class NamespaceChoice:
         return {"$or": [{"op": {"$nin": ["i", "u", "d"]}}, {"$and": conditions}]}
 
     def stage(self) -> dict[str, Any]:
-        """The condition of a `$match` that shows the events of what is kept."""
+        """The condition of a `$match` that shows the events of what is kept.
+
+        If everything is in one database, the stream watches that.
+        """
         found: dict[str, Any] = {}
-        if self.include:
+        names = [pattern.collection for pattern in self.include]
+        if self.database is not None and None not in names:
+            found["ns.coll"] = {"$in": names}
+        elif self.include:
             found["$or"] = [pattern.stage() for pattern in self.include]
         if self.exclude:
             found["$nor"] = [pattern.stage() for pattern in self.exclude]

@@ -323,7 +323,8 @@ def test_on_a_terminal_it_says_that_it_is_connected(
 def test_an_election_while_the_stream_is_opened_is_waited_for(here: Here) -> None:
     with ReplicaSet() as replica_set:
         client = replica_set.client()
-        start = client.shop.orders.insert_one({"_id": 1}) and replica_set.cluster_time
+        client.shop.orders.insert_one({"_id": 1})
+        start = replica_set.cluster_time
         # More often than the driver itself tries to read again.
         fault = {"failCommands": ["aggregate"], "errorCode": 13436}
         client.admin.command("configureFailPoint", "failCommand", mode={"times": 4}, data=fault)

@@ -13,13 +13,18 @@ from tailrace.events.cluster_time import to_timestamp
 from tailrace.lake.table import HistoryTable
 from tailrace.namespaces import NamespaceChoice
 from tests.lake.stored import canonical_events, fill, new_table
-from tests.laws.law_seeds import over_fewer_seeds
+from tests.laws.law_seeds import BASE_SEED
 from tests.support.choices import is_users
 from tests.support.history import History, identity
 from tests.support.seeds import check_histories
 
+_LATER = BASE_SEED + 15
 
-@over_fewer_seeds
+
+@pytest.mark.parametrize(
+    "seeds",
+    [range(BASE_SEED, BASE_SEED + 15), pytest.param(range(_LATER, _LATER + 500), marks=pytest.mark.slow)],
+)
 def test_random_histories(seeds: range, tmp_path: Path) -> None:
     check_histories(seeds, lambda history: collections_as_they_were(history, tmp_path / str(history.seed)))
 

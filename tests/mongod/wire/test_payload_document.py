@@ -107,12 +107,26 @@ def nested(depth: int, kind: str) -> bytes:
             "code": {"a": Code("f", value)},
             "reference": {"a": DBRef("c", 1, None, {"b": value})},
             "pointer": {"a": value, "p": DBPointer("a.b", ANY_ID)},
+            # PyMongo cannot decode a short UUID, so the bytes are checked one by one.
+            "document, by bytes": {"a": value, "u": Binary(b"abc", 4)},
+            "array, by bytes": {"a": [value], "u": Binary(b"abc", 4)},
+            "code, by bytes": {"a": Code("f", value), "u": Binary(b"abc", 4)},
         }[kind]
     return encode(value)
 
 
 @pytest.mark.parametrize(
-    ("kind", "levels"), [("document", 1), ("array", 2), ("code", 1), ("reference", 2), ("pointer", 1)]
+    ("kind", "levels"),
+    [
+        ("document", 1),
+        ("array", 2),
+        ("code", 1),
+        ("reference", 2),
+        ("pointer", 1),
+        ("document, by bytes", 1),
+        ("array, by bytes", 2),
+        ("code, by bytes", 1),
+    ],
 )
 def test_depth_is_limited_through_every_container(kind: str, levels: int) -> None:
     assert refusal_code(nested(MAX_DEPTH // levels, kind)) is None
