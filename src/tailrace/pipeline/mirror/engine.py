@@ -349,9 +349,7 @@ class MirrorEngine:
             removed = list(table.live) if lacking.is_cleared else merged
             small = small_past(table.past)
             if small:
-                added += join_past(
-                    table.store, small, table.schema, name="joined", target_bytes=self._settings.file_bytes
-                )
+                added += join_past(table.store, small, table.schema, name="joined")
             short = lacking.state.simplified(through)
             changed_state = None if short == mirrored.state else short
             table.commit(added, [*removed, *small], copy_state=changed_state, layout=layout, through=through)
