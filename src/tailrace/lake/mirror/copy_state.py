@@ -78,6 +78,11 @@ class CopyState:
         copied = self.done.get(self.range_of(key))
         return copied is not None and time > copied.as_of
 
+    def has(self, key: bytes, time: int) -> bool:
+        """Whether the range of a key was copied as of a cluster time, or later."""
+        copied = self.done.get(self.range_of(key))
+        return copied is not None and copied.as_of >= time
+
     def with_range(self, number: int, copied: CopiedRange) -> "CopyState":
         return replace(self, done={**self.done, number: copied})
 

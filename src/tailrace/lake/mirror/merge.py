@@ -157,11 +157,11 @@ def _write_past(store: LogStore, rows: pa.Table, name: str, target_bytes: int) -
 
 
 def join_past(
-    store: LogStore, files: Sequence[MirrorFile], schema: pa.Schema, *, name: str, target_bytes: int
+    store: LogStore, files: Sequence[MirrorFile], schema: pa.Schema, *, name: str
 ) -> list[MirrorFile]:
-    """Write the rows of many small files of past rows to few."""
+    """Write the rows of many small files of past rows to one, however small, so that there are few."""
     rows = pa.concat_tables([read_file(store, file, schema) for file in files]).combine_chunks()
-    return _write_past(store, rows, name, target_bytes)
+    return _write_past(store, rows, name, 1 << 62)
 
 
 def rewrite(
@@ -208,9 +208,9 @@ def _apply(
         mark = change.visible if kind.has_past else change.time, change.token
         if change.kind == CLEAR:
             for each, document in documents.items():
+                # What was read after it is of the collection that had the name then.
                 if document is not None and since.get(each, 0) < change.time:
                     applied.add(each, id_document(document), mark, DELETED)
-            documents.update(dict.fromkeys(documents))
         elif change.kind == WRITE:
             applied.write(key, payload, mark)
         elif documents[key] is None:

@@ -349,15 +349,14 @@ class MirrorEngine:
             removed = list(table.live) if lacking.is_cleared else merged
             small = small_past(table.past)
             if small:
-                added += join_past(
-                    table.store, small, table.schema, name="joined", target_bytes=self._settings.file_bytes
-                )
+                added += join_past(table.store, small, table.schema, name="joined")
             short = lacking.state.simplified(through)
             changed_state = None if short == mirrored.state else short
             table.commit(added, [*removed, *small], copy_state=changed_state, layout=layout, through=through)
             mirrored.state = short
         for namespace, collection in found.collections.items():
-            if collection.is_refused and self._tables.pop(namespace, None) is not None:
+            if namespace in self._tables and self._is_lost(namespace, collection):
+                del self._tables[namespace]
                 self._refused.add(namespace)
                 _LOG.warning("Not mirrored any more", extra=fields(ns=namespace))
         return count
@@ -417,6 +416,13 @@ class MirrorEngine:
             if namespace in kinds and kinds[namespace].why_not is not None:
                 self._refuse(kinds[namespace])
         return None if namespace in self._refused else self._add(namespace)
+
+    def _is_lost(self, namespace: str, collection: CollectionChanges) -> bool:
+        """Whether what has the name of a mirrored collection now cannot be mirrored."""
+        is_replaced = collection.replaced > collection.emptied
+        return collection.is_refused or (
+            is_replaced and not _is_copied(self._source.collections.facts_of(namespace))
+        )
 
     def vacuum(self) -> int:
         """Delete old files of all tables."""

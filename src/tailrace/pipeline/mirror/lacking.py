@@ -89,7 +89,9 @@ def _before(changes: Sequence[RowChange], state: CopyState, through: int) -> lis
     for place, following in pairwise([*clears, len(changes)]):
         if changes[place].time > through:
             found.append(changes[place])
-        # The documents of a collection that got the name were not read, and are gone already.
-        if changes[place].payload != REPLACED:
-            found += _of_copy(changes[place + 1 : following], state, through)
+        between = _of_copy(changes[place + 1 : following], state, through)
+        if changes[place].payload == REPLACED:
+            # The documents of a collection that got the name are not known, unless they were read after that.
+            between = [change for change in between if state.has(change.key, changes[place].time)]
+        found += between
     return found
