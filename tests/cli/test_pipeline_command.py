@@ -67,6 +67,7 @@ def test_an_unreachable_source_and_a_missing_java(
     assert outcome.sentence.startswith("Spark needs Java 17 or newer, and there is none; install it")
 
 
+@pytest.mark.slow
 def test_archived_oplogs_become_a_history_of_a_limited_size(tmp_path: Path) -> None:
     oplog, history = tmp_path / "oplog.bson", tmp_path / "history"
     oplog.write_bytes(b"".join(generate_bulk(3, 2000)))

@@ -65,6 +65,7 @@ def test_pieces_are_in_order_and_end_with_the_first_that_fails(
     assert lines == expected[: len(lines)]
 
 
+@pytest.mark.slow
 def test_a_damaged_input_is_reported_as_by_the_local_engine(oplog: Path, tmp_path: Path, java: None) -> None:
     cut = tmp_path / "cut.bson"
     cut.write_bytes(oplog.read_bytes()[:-100])

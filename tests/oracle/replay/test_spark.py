@@ -129,6 +129,7 @@ def test_streams_of_the_archive(record: Record, spark: SparkSession) -> None:
     check(record, some_cases(record, 3), streams)
 
 
+@pytest.mark.slow  # and in `make oracle`
 @pytest.mark.usefixtures("java")
 def test_the_command_on_spark(record: Record, tmp_path: Path) -> None:
     cases = record.written()
