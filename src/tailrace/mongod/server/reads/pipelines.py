@@ -4,7 +4,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tailrace.mongod.language.aggregation import MergeTarget, Pipeline, PipelineContext, compile_pipeline
+from tailrace.error_codes import ErrorCode
+from tailrace.errors import CommandError
+from tailrace.mongod.language.aggregation import (
+    MergeTarget,
+    OutTarget,
+    Pipeline,
+    PipelineContext,
+    compile_pipeline,
+)
 from tailrace.mongod.language.aggregation.compile import leading_match
 from tailrace.mongod.language.aggregation.rows import Rows
 from tailrace.mongod.server.reads.access.access_paths import AccessPath
@@ -14,6 +22,7 @@ from tailrace.mongod.server.reads.named_collections import named_collections
 from tailrace.mongod.server.reads.output import check_output
 from tailrace.mongod.server.reads.read_state import ReadState
 from tailrace.mongod.server.reads.targets import Target, check_same_collation
+from tailrace.mongod.store.catalog import Catalog
 from tailrace.query.collation import Collation
 from tailrace.query.match import Matcher, compile_match
 from tailrace.query.sorting import compile_sort
@@ -56,10 +65,8 @@ def plan_pipeline(
     catalog, output = state.reader.catalog, compiled.output
     for name in named_collections(list(all_stages)):
         check_same_collation(catalog, f"{target.database}.{name}", collation)
-    if isinstance(output, MergeTarget):
-        check_output(catalog, output)
     if output is not None:
-        check_same_collation(catalog, f"{output.database}.{output.collection}", collation)
+        _check_target(catalog, output, collation)
     collection = target.collection
     if collection is None or not compiled.reads_collection:
         return PlannedPipeline(compiled, None, None, {}, 0)
@@ -79,3 +86,15 @@ def plan_pipeline(
             dialect=context.dialect,
         )
     return PlannedPipeline(compiled, path, matcher, query, done + 1 if sort and path.is_ordered else done)
+
+
+def _check_target(catalog: Catalog, output: OutTarget | MergeTarget, collation: Collation | None) -> None:
+    """Refuse a target as a mongod does while it reads the pipeline."""
+    try:
+        if isinstance(output, MergeTarget):
+            check_output(catalog, output)
+        check_same_collation(catalog, f"{output.database}.{output.collection}", collation)
+    except CommandError as error:
+        # The results are written to the newest state: it does not matter that a past one lacks the target.
+        if error.code != ErrorCode.SnapshotUnavailable:
+            raise
