@@ -8,7 +8,7 @@ from typing import Final
 from uuid import uuid4
 
 import pytest
-from bson import Binary, Int64, Regex
+from bson import Binary, Int64, MaxKey, MinKey, Regex
 
 from tests.oracle.comparison import Document
 from tests.oracle.seeds import some
@@ -318,6 +318,30 @@ def test_which_filters_are_tested_on_entries(twins: Twins, began: Recalled) -> N
     compare(
         twins, began, {}, [[*before, {"$match": condition}] for before in BEFORE for condition in SESSIONS]
     )
+
+
+_DESCRIPTIONS: Final = (
+    "updateDescription", "updateDescription.updatedFields", "updateDescription.removedFields",
+    "updateDescription.truncatedArrays", "updateDescription.disambiguatedPaths",
+    "updateDescription.updatedFields.a", "updateDescription.missing", "documentKey", "ns", "missing",
+)  # fmt: skip
+_LIMITS: Final[list[Document]] = [
+    {"$lt": MaxKey()}, {"$lte": MaxKey()}, {"$gt": MinKey()}, {"$gte": MinKey()}, {"$ne": MaxKey()},
+    {"$gte": MinKey(), "$lt": MaxKey()}, {"$in": [MinKey(), MaxKey()]}, {"$not": {"$lt": MaxKey()}},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("image", ["default", "required"])
+def test_descriptions_of_updates_compared_with_the_limits(twins: Twins, began: Recalled, image: str) -> None:
+    filters: list[Document] = [{path: limit} for path in _DESCRIPTIONS for limit in _LIMITS]
+    described = {_DESCRIPTIONS[1]: _LIMITS[0]}
+    filters += [
+        {"$nor": [described]}, {"$nor": [{"$nor": [described]}]}, {"$and": [described, {"ns.db": "test"}]},
+        {"$or": [described, {"operationType": "update"}]}, {"$or": [described, {"missing": 1}]},
+        {"$expr": {"$lt": ["$updateDescription.updatedFields", MaxKey()]}},
+    ]  # fmt: skip
+    pipelines = [[*before, {"$match": one}] for before in ([], [{"$set": {"x": 1}}]) for one in filters]
+    compare(twins, began, {"fullDocument": image}, pipelines)
 
 
 def compare(twins: Twins, began: Recalled, spec: Document, pipelines: list[list[Document]]) -> None:

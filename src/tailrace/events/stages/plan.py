@@ -43,7 +43,7 @@ from tailrace.events.stages.parts import SharedPart, ViewPart, only_types
 from tailrace.events.stages.render import Shape, shape_of
 from tailrace.events.stages.resume_point import ResumePoint
 from tailrace.events.stages.rewrites.constants import Folding
-from tailrace.events.stages.rewrites.entry_match import EntryMatch, mentions_sessions
+from tailrace.events.stages.rewrites.entry_match import EntryMatch, compares_with_limits, mentions_sessions
 from tailrace.events.stages.rewrites.push_down import PushedMatch, push_down
 from tailrace.events.stages.rewrites.reordering import UserStage, reordered, split_by
 from tailrace.events.stages.scope_match import ScopeMatch
@@ -295,7 +295,9 @@ class Plan:
         requires_image = "required" in (options.full_document, options.full_document_before_change)
         hides_views = options.show_system_events and not options.show_expanded_events
         is_odd = hides_views or options.show_raw_update_description
-        return requires_image or is_odd or mentions_sessions(user_filter)
+        if requires_image or is_odd or mentions_sessions(user_filter):
+            return True
+        return compares_with_limits(user_filter)
 
     def _row_steps(self, resume: ResumePoint, lookups: Mapping[str, Lookups]) -> Iterator[Step[Row]]:
         """What happens to rendered events."""

@@ -1,12 +1,13 @@
 """A leading `$match` as a server tests it on oplog entries, where that shows.
 
 A server rewrites the user's first filter, as far as it can, so that it is tested on entries; the filter is
-tested on the event as well, so this stage only drops more, or earlier. It shows in four places:
+tested on the event as well, so this stage only drops more, or earlier. It shows in five places:
 
 * A retryable write has the fields `lsid` and `txnNumber` in its entry, which its event does not show:
   `{txnNumber: {$exists: false}}` drops it.
 * An event that is dropped here requires no image, also where the filter itself could only run after images.
 * With `showRawUpdateDescription`, an update has no `updateDescription`, but for the filter it does.
+* A comparison of `updateDescription` by order with MinKey or MaxKey drops updates.
 * With `showSystemEvents` alone, the entry that removes a view is a deletion in `system.views` for the filter.
 
 The rewritten form of a condition is exact, or it lets too much through; one that lets too much through cannot
@@ -18,7 +19,7 @@ its entry, with the same result.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
-from bson import Int64, Regex
+from bson import Int64, MaxKey, MinKey, Regex
 
 from tailrace.bson.documents import decode
 from tailrace.errors import CommandError
@@ -53,6 +54,21 @@ def mentions_sessions(value: Any) -> bool:
     if not isinstance(value, str) or not value.startswith("$"):
         return False
     return _is_session(value.removeprefix("$$CURRENT.").removeprefix("$$ROOT.").removeprefix("$"))
+
+
+def compares_with_limits(value: Any, path: str = "") -> bool:
+    """Whether a filter compares the description of an update with MinKey or MaxKey."""
+    if isinstance(value, Mapping):
+        return any(
+            compares_with_limits(part, path if name.startswith("$") else name) for name, part in value.items()
+        )
+    if isinstance(value, list):
+        return any(compares_with_limits(part, path) for part in value)
+    return path in _ALWAYS_THERE and _is_limit(value)
+
+
+def _is_limit(value: Any) -> bool:
+    return isinstance(value, MinKey | MaxKey)
 
 
 def _is_session(path: str) -> bool:
@@ -213,7 +229,14 @@ class _Rewriter:
         )
 
     def _rewritten(
-        self, path: str, operator: str, value: Any, test: Test, *, allow_inexact: bool
+        self,
+        path: str,
+        operator: str,
+        value: Any,
+        test: Test,
+        *,
+        allow_inexact: bool,
+        in_expression: bool = False,
     ) -> Test | None:
         """A test of an event, as far as the entry decides it."""
         head, _, rest = path.partition(".")
@@ -230,6 +253,9 @@ class _Rewriter:
             inserted = test if rest else self._inserted_key(operator, value)
             return _document_key(rest, test, inserted, allow_inexact=allow_inexact)
         if head == "updateDescription":
+            if not in_expression and path in _ALWAYS_THERE and operator in _COMPARISONS and _is_limit(value):
+                # A server takes it for a condition that only a missing field meets.
+                return lambda document: document["operationType"] != "update" and test(document)
             return _update_description(path, operator, value, test, allow_inexact=allow_inexact)
         if head == "fullDocument" and allow_inexact:
             return lambda document: document["operationType"] == "update" or test(document)
@@ -269,7 +295,7 @@ class _Rewriter:
         if compared is None:
             return whole
         # Such an expression is also tested like the condition of a filter.
-        condition = self._rewritten(*compared, test, allow_inexact=allow_inexact)
+        condition = self._rewritten(*compared, test, allow_inexact=allow_inexact, in_expression=True)
         return self._all([condition, whole], allow_inexact=allow_inexact)
 
     def _can_rewrite(self, expression: Any) -> bool:
