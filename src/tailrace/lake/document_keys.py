@@ -28,6 +28,19 @@ def key_text(key: bytes | None) -> str | None:
         return None  # a key is copied from the oplog unread; the event still has its bytes
 
 
+def id_text(document: bytes) -> str | None:
+    """The text of the `_id` of a document, as that of its key; None if it has none, or it is damaged.
+
+    >>> id_text(rawbson.document(rawbson.element(rawbson.INT32, b"_id", bytes(4))))
+    '{"_id": {"$numberInt": "0"}}'
+    """
+    found = rawbson.find(document, b"_id")
+    if found is None:
+        return None
+    kind, name, start, end = found
+    return key_text(rawbson.document(rawbson.element(kind, name, document[start:end])))
+
+
 _SINGLE_IDS: Final[dict[tuple[bytes, int], Callable[[bytes], str]]] = {
     (b"\x07_id\0", 22): lambda key: f'{{"_id": {{"$oid": "{key[9:21].hex()}"}}}}',
     (b"\x10_id\0", 14): lambda key: f'{{"_id": {{"$numberInt": "{_read_int32(key, 9)[0]}"}}}}',

@@ -6,8 +6,7 @@ from typing import Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from tailrace.bson import raw as rawbson
-from tailrace.lake.document_keys import key_text
+from tailrace.lake.document_keys import id_text
 from tailrace.lake.past.as_of import CollectionAsOf
 from tailrace.spark.connections import cores_of
 
@@ -43,13 +42,5 @@ def _batches(documents: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
 
 
 def _batch(documents: list[bytes]) -> pa.RecordBatch:
-    keys = [_key(document) for document in documents]
+    keys = [id_text(document) for document in documents]
     return pa.record_batch({"_id": pa.array(keys, pa.string()), "document": pa.array(documents, pa.binary())})
-
-
-def _key(document: bytes) -> str | None:
-    found = rawbson.find(document, b"_id")
-    if found is None:
-        return None
-    kind, name, start, end = found
-    return key_text(rawbson.document(rawbson.element(kind, name, document[start:end])))

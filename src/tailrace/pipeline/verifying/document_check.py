@@ -4,17 +4,12 @@ from collections.abc import Callable, Iterable
 from hashlib import blake2b
 
 from tailrace.bson import raw as rawbson
-from tailrace.bson.extjson import dumps_canonical
+from tailrace.lake.document_keys import id_text
 from tailrace.pipeline.verifying.faults import Example, FaultKind, Report, first_difference
 
 
-def check_documents(
-    expected: Iterable[bytes], found: Callable[[], Iterable[bytes]], *, ordered: bool = True
-) -> Report:
-    """Compare documents by their `_id`; ``found`` reads the sink, twice if something differs.
-
-    Without ``ordered`` the order of fields does not count.
-    """
+def check_documents(expected: Iterable[bytes], found: Callable[[], Iterable[bytes]]) -> Report:
+    """Compare documents by their `_id`; ``found`` reads the sink, twice if something differs."""
     report = Report()
     known: dict[bytes, bytes] = {}
     for raw in found():
@@ -22,7 +17,7 @@ def check_documents(
         if identity in known:
             report.add(FaultKind.DOUBLED, Example(_name(raw), None, raw))
         else:
-            known[identity] = _digest(raw, ordered=ordered)
+            known[identity] = _digest(raw)
     different: dict[bytes, bytes] = {}
     for raw in expected:
         report.compared += 1
@@ -30,7 +25,7 @@ def check_documents(
         digest = known.pop(identity, None)
         if digest is None:
             report.add(FaultKind.MISSING, Example(_name(raw), raw, None))
-        elif digest != _digest(raw, ordered=ordered):
+        elif digest != _digest(raw):
             different[identity] = raw
     if different or known:
         _explain(report, found(), different, known)
@@ -55,21 +50,8 @@ def _identity(raw: bytes) -> bytes:
 
 
 def _name(raw: bytes) -> str:
-    found = rawbson.find(raw, b"_id")
-    if found is None:
-        return "{}"
-    kind, name, start, end = found
-    return dumps_canonical(rawbson.document(rawbson.element(kind, name, raw[start:end])))
+    return id_text(raw) or "{}"
 
 
-def _digest(raw: bytes, *, ordered: bool) -> bytes:
-    parts = raw if ordered else b"".join(sorted(_fields(raw)))
-    return blake2b(parts, digest_size=16).digest()
-
-
-def _fields(raw: bytes) -> Iterable[bytes]:
-    for kind, name, start, end in rawbson.elements(raw):
-        value = raw[start:end]
-        if kind == rawbson.DOCUMENT:
-            value = b"".join(sorted(_fields(value)))
-        yield bytes([kind]) + name + b"\0" + value
+def _digest(raw: bytes) -> bytes:
+    return blake2b(raw, digest_size=16).digest()
