@@ -1,6 +1,5 @@
 """A mirror without Spark: what readers see, what happens to collections, and what is refused."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +21,6 @@ from tailrace.sources.deployments.deployment import DeploymentSource
 from tailrace.testing.replica_set import ReplicaSet
 
 Client = MongoClient[dict[str, Any]]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[ReplicaSet]:
-    with ReplicaSet() as found:
-        yield found
-
-
-@pytest.fixture
-def client(server: ReplicaSet) -> Iterator[Client]:
-    found: Client = MongoClient(server.uri)
-    with found:
-        found.drop_database("shop")
-        yield found
 
 
 def mirrored(

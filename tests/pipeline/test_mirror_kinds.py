@@ -1,6 +1,5 @@
 """Tables of versions and of changes, without Spark: what readers see, and what is refused."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +21,6 @@ from tailrace.testing.replica_set import ReplicaSet
 from tests.laws.mirror_reading import documents_in
 
 Client = MongoClient[dict[str, Any]]
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[ReplicaSet]:
-    with ReplicaSet() as found:
-        yield found
-
-
-@pytest.fixture
-def client(server: ReplicaSet) -> Iterator[Client]:
-    found: Client = MongoClient(server.uri)
-    with found:
-        found.drop_database("shop")
-        yield found
 
 
 def mirrored(
