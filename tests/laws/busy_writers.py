@@ -77,7 +77,9 @@ def _is_passing(error: OperationFailure) -> bool:
     details: Any = error.details or {}
     parts = [*details.get("writeErrors", ()), *details.get("writeConcernErrors", ())]
     codes = {error.code, *(part.get("code") for part in parts)}
-    return error.has_error_label("TransientTransactionError") or bool(codes & _DEPOSED)
+    # Another client may set fail points that make up errors which a driver retries.
+    is_retryable = any(map(error.has_error_label, ("TransientTransactionError", "RetryableWriteError")))
+    return is_retryable or bool(codes & _DEPOSED)
 
 
 @contextmanager

@@ -87,6 +87,14 @@ def test_extra_info(twins: Twins, code: int, info: Document) -> None:
     twins.same({"ping": 1})
 
 
+@pytest.mark.parametrize("code", [63, 65, 249, 13388])
+def test_get_mores_of_streams(twins: Twins, code: int) -> None:
+    opened = twins.run({"aggregate": "c", "pipeline": [{"$changeStream": {}}], "cursor": {}})
+    cursor = twins.remember("cursor", opened, ["cursor", "id"])
+    configure(twins, "failGetMoreAfterCursorCheckout", {"times": 1}, {"errorCode": code})
+    twins.same({"getMore": cursor, "collection": "c"})
+
+
 @pytest.mark.parametrize("named", ["hello", "isMaster", "ismaster"])
 def test_hello_and_is_master_are_two_commands(twins: Twins, named: str) -> None:
     configure(twins, "failCommand", "alwaysOn", {"failCommands": [named], "errorCode": 2})

@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, Regex, Timestamp
 
 from tests.oracle.comparison import Document
 from tests.oracle.twins import Twins
@@ -39,6 +40,13 @@ OTHERS: list[Document] = [
     {"foo": 1},
 ]
 
+DUPLICATES: list[Any] = [
+    1, Int64(3), 1.0, 1.5, 0.1 + 0.2, 1e300, 5e-324, float("nan"), float("-inf"), Decimal128("0.10"),
+    Decimal128("NaN"), Decimal128("1E+6000"), "x", "x" * 151, None, True, {}, {"a": [1, [2.0, {}]]},
+    {"r": Regex("a/b", "im")}, Code("f()"), Code("f()", {"a": 1}), MinKey(), MaxKey(), Timestamp(1, 2),
+    DatetimeMS(-5), Binary(b"abc", 5), Binary(b"x" * 16, 4), Binary(b"x" * 16, 3),
+]  # fmt: skip
+
 
 @pytest.fixture(scope="module")
 def filled(twins: Twins) -> Twins:
@@ -71,3 +79,19 @@ def test_other_commands(filled: Twins, command: Document) -> None:
 def test_a_name_that_is_taken(filled: Twins) -> None:
     command = {"renameCollection": f"{DATABASE}.c", "to": f"{DATABASE}.d"}
     require_same_text(filled, command, "admin")
+
+
+@pytest.mark.parametrize("value", DUPLICATES, ids=lambda value: str(value)[:30])
+def test_duplicates(filled: Twins, value: Any) -> None:
+    filled.run({"drop": "unique"}, DATABASE)
+    filled.same({"insert": "unique", "documents": [{"_id": value}]}, DATABASE)
+    require_same_text(filled, {"insert": "unique", "documents": [{"_id": value}]})
+
+
+@pytest.mark.parametrize("value", DUPLICATES, ids=lambda value: str(value)[:30])
+def test_duplicates_of_a_clustered_collection(filled: Twins, value: Any) -> None:
+    """Its faults have codes of their own, with texts of the server's source."""
+    filled.run({"drop": "clustered"}, DATABASE)
+    filled.same({"create": "clustered", "clusteredIndex": {"key": {"_id": 1}, "unique": True}}, DATABASE)
+    filled.same({"insert": "clustered", "documents": [{"_id": value}]}, DATABASE)
+    filled.same({"insert": "clustered", "documents": [{"_id": value}]}, DATABASE)

@@ -50,7 +50,7 @@ class History:
         if kind < 0.05:
             self._change_catalog(name)
         elif kind < 0.2:
-            lsid = {"id": Binary(uuid.UUID(int=random.getrandbits(128)).bytes, 4)}
+            lsid = {"id": Binary(uuid.uuid4().bytes, 4)}  # another one in each test of a seed
             fields = {"lsid": lsid, "txnNumber": Int64(1), "autocommit": False}
             for number in range(random.randint(1, 4)):
                 start = {"startTransaction": True} if number == 0 else {}

@@ -3,15 +3,16 @@
 The streams require images that do not exist. Whether they fail shows whether the filter came first.
 """
 
+import random
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 from uuid import uuid4
 
 import pytest
 from bson import Binary, Int64, MaxKey, MinKey, Regex
 
 from tests.oracle.comparison import Document
-from tests.oracle.seeds import some
+from tests.oracle.seeds import SEEDS, some
 from tests.oracle.twins import Recalled, Twins, end_cursors
 
 PIPELINES: Final[list[list[Document]]] = [
@@ -41,6 +42,9 @@ PIPELINES: Final[list[list[Document]]] = [
         {"$match": {"$expr": {"$and": [{"$eq": ["$operationType", "insert"]}, {"$eq": ["$x", 1]}]}}},
     ],
     [{"$set": {"x": 1}}, {"$match": {"$expr": {"$eq": ["$$ROOT.operationType", "insert"]}}}],
+    [{"$match": {"$expr": {"$getField": {"field": "zz", "input": "$ns"}}}}],
+    [{"$match": {"$expr": {"$getField": {"field": "zz", "input": {"$getField": "ns"}}}}}],
+    [{"$match": {"$expr": {"$getField": "zz"}}}],
     [{"$set": {"ns.x": 1}}, {"$match": {"ns.coll": "zz"}}],
     [{"$set": {"ns.x": 1}}, {"$match": {"ns": "zz"}}],
     [{"$set": {"ns": {"x": 1}}}, {"$match": {"ns.coll": "zz"}}],
@@ -384,3 +388,46 @@ def test_which_conditions_are_tested_before_images(twins: Twins, began: Recalled
         )
     ]  # fmt: skip
     compare(twins, began, {image: "required"}, [[{"$match": one}] for one in some(filters, 60)])
+
+
+_FAILS: Final[Document] = {"$expr": {"$round": "$wallTime"}}
+_CONDITIONS: Final[list[Document]] = [
+    _FAILS, {"$nor": [_FAILS]}, {"$nor": [{"$expr": "$missing"}, _FAILS]}, {"ns.coll": "d"},
+    {"ns.coll": "zz"},
+    {"fullDocument.a": 99}, {"missing": {"$not": {"$in": [None]}}}, {"ns.db": {"$in": ["zz"]}},
+    {"missing": {"$all": [1, 2]}}, {"documentKey._id": {"$gt": 0, "$lt": 1000}},
+    {"$expr": {"$eq": ["$ns.coll", "d"]}}, {"$expr": {"$gt": [0, "$documentKey._id"]}},
+    {"$expr": {"$and": ["$missing", {"$eq": ["$ns.coll", "zz"]}]}},
+    {"$expr": {"$or": [{"$eq": ["$fullDocument.a", 99]}, {"$lt": ["$ns.db", "a"]}]}},
+]  # fmt: skip
+
+
+def _random_filter(choose: random.Random, levels: int) -> Document:
+    if not levels or choose.random() < 0.3:
+        return choose.choice(_CONDITIONS)
+    operator = choose.choice(["$and", "$or", "$nor"])
+    return {operator: [_random_filter(choose, levels - 1) for _ in range(choose.randrange(1, 4))]}
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_order_of_conditions(twins: Twins, began: Recalled, seed: int) -> None:
+    """It shows where an expression fails: which conditions decide before it is evaluated."""
+    choose = random.Random(seed)
+    filters = [_random_filter(choose, 3) for _ in range(60)]
+    pipelines = [[*before, {"$match": one}] for before in ([], [{"$set": {"x": 1}}]) for one in filters]
+    compare(twins, began, {}, pipelines)
+
+
+def test_names_with_a_null_byte(twins: Twins, began: Recalled) -> None:
+    name = "a\0b"
+    conditions: list[Any] = [
+        name, {"$ne": name}, {"$in": ["q", name]}, {"$nin": [name]}, {"$all": [name]}, {"$gt": name},
+        {"$not": {"$eq": name}}, {"$not": {"$lt": name}}, {"$elemMatch": {"$eq": name}},
+        {"db": name, "coll": "x"},
+    ]  # fmt: skip
+    paths = ("ns", "ns.db", "ns.coll", "ns.coll.x", "to", "to.db", "to.coll", "operationType", "missing")
+    filters: list[Document] = [{path: condition} for path in paths for condition in conditions]
+    filters += [{"$nor": [{"to.coll": name}]}, {"$or": [{"ns.db": name}, {"missing": 1}]}]
+    filters += [{"$expr": {operator: ["$ns.coll", name]}} for operator in ("$eq", "$ne", "$gt")]
+    pipelines = [[*before, {"$match": one}] for before in ([], [{"$set": {"x": 1}}]) for one in filters]
+    compare(twins, began, {}, pipelines)

@@ -1,5 +1,6 @@
 """The order of an event's fields beside the real server: images, and fields that the user sets."""
 
+from itertools import product
 from typing import Final
 from uuid import uuid4
 
@@ -125,3 +126,27 @@ def test_an_invalidation_has_no_places(twins: Twins) -> None:
         database=DATABASE,
         count=3,
     )
+
+
+ARRAY: Final = "fullDocument.a"
+ON_ARRAYS: Final[list[Document]] = [
+    {"$project": {f"{ARRAY}.b": 1}}, {"$project": {f"{ARRAY}.b.c": 1}}, {"$project": {f"{ARRAY}.b": 0}},
+    {"$set": {f"{ARRAY}.c": 5}}, {"$set": {f"{ARRAY}.b.d": f"${ARRAY}.c"}}, {"$unset": f"{ARRAY}.c"},
+    {"$set": {"n": {"$cond": [{"$isArray": f"${ARRAY}"}, {"$size": f"${ARRAY}"}, None]}}},
+    {"$set": {"fullDocument.m": f"${ARRAY}"}},
+    {"$set": {"e": {"$arrayElemAt": [{"$ifNull": [f"${ARRAY}", []]}, 0]}}},
+    {"$project": {f"{ARRAY}.c": 1, "z": f"${ARRAY}.b"}}, {"$project": {f"{ARRAY}.d": {"$literal": 1}}},
+]  # fmt: skip
+
+
+def test_elements_that_a_projection_leaves_nothing_of(twins: Twins) -> None:
+    """They keep their places in the array until the event is written."""
+    before = twins.operation_time("before the arrays")
+    arrays = [[1, {"b": 1, "c": 2}, [3, {"b": 4}], None], [], [[1], [[2]], {"b": [1, {"c": 2}], "c": [7]}]]
+    done(twins.run({"insert": "arrays", "documents": [{"a": array} for array in arrays]}, DATABASE))
+    spec = {"startAtOperationTime": before}
+    for first, second in product(ON_ARRAYS, repeat=2):
+        for third in ON_ARRAYS[3:5]:
+            twins.same_events(
+                spec, first, second, third, collection="arrays", database=DATABASE, count=len(arrays)
+            )

@@ -8,8 +8,9 @@ from bson import Regex
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tailrace.bson.regex_parts import regex_options, regex_pattern
 from tailrace.errors import CommandError
-from tailrace.query.pcre import compile_pattern, regex_options, regex_pattern
+from tailrace.query.pcre import compile_pattern
 from tailrace.query.pcre.limits import LimitedPattern
 
 # (pattern, options, texts found, texts not found)

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
-from bson import Binary, Code, DatetimeMS, Decimal128, MaxKey, MinKey, ObjectId, Regex, Timestamp
+from bson import Binary, Code, DatetimeMS, MaxKey, MinKey, ObjectId, Regex, Timestamp
 
+from tailrace.bson.regex_parts import regex_options, regex_pattern
 from tailrace.bson.values import DBPointer, Symbol, Undefined
 
 _UUID_SUBTYPE = 4
-_LONGEST_TEXT = 150
+_SHORTENED_FROM, _SHOWN = 160, 150
 
 
 def shell(value: Any) -> str:
@@ -56,9 +57,9 @@ def _parts(value: Any) -> Iterator[str]:
     elif isinstance(value, Binary | bytes):
         yield _binary(value)
     elif isinstance(value, Code):
-        yield str(value)
+        yield str(value) if value.scope is None else f"CodeWScope( {value}, {shell(value.scope)})"
     elif isinstance(value, str):
-        yield f'"{value if len(value) <= _LONGEST_TEXT else value[:_LONGEST_TEXT] + "..."}"'
+        yield f'"{value if len(value) < _SHORTENED_FROM else value[:_SHOWN] + "..."}"'
     else:
         yield _scalar(value)
 
@@ -74,10 +75,10 @@ def _scalar(value: Any) -> str:
         return f"new Date({int(value)})"
     if isinstance(value, Timestamp):
         return f"Timestamp({value.time}, {value.inc})"
-    if isinstance(value, Decimal128):
-        return f'NumberDecimal("{value}")'
+    if isinstance(value, float):
+        return _double(value)
     if isinstance(value, Regex):
-        return f"/{value.pattern if isinstance(value.pattern, str) else value.pattern.decode()}/"
+        return f"/{regex_pattern(value)}/{regex_options(value)}"
     if isinstance(value, Symbol):
         return f'"{value.text}"'
     if isinstance(value, Undefined):
@@ -87,6 +88,12 @@ def _scalar(value: Any) -> str:
     if isinstance(value, MinKey | MaxKey):
         return type(value).__name__
     return str(value)
+
+
+def _double(value: float) -> str:
+    """Sixteen digits, and always a point: also ``nan.0`` and ``1e+300.0``, as a server shows them."""
+    text = f"{value:.16g}"
+    return text if "." in text else f"{text}.0"
 
 
 def _binary(value: Binary | bytes) -> str:

@@ -1,4 +1,4 @@
-"""Documents in which a missing field has a place.
+"""Documents in which a missing field has a place, and arrays in which a missing element has one.
 
 A field that a stage removes, or computes as missing, keeps its place in a server's document: a later stage
 that sets it puts it there, not at the end. Here such a document is a dict that knows its places besides; one
@@ -7,6 +7,12 @@ without missing fields is a plain dict, and what copies a document as a dict los
 >>> document = in_places({"a": 1, "c": 3}, ["a", "b", "c"])
 >>> with_field(document, "b", 2)
 {'a': 1, 'b': 2, 'c': 3}
+
+The same holds for arrays: an inclusion of nested fields leaves nothing of an element that is not a document.
+
+>>> array = array_of([{"b": 1}, MISSING])
+>>> array, elements_of(array)
+([{'b': 1}], [{'b': 1}, MISSING])
 """
 
 from collections.abc import Mapping, Sequence
@@ -51,3 +57,24 @@ def with_field(document: dict[str, Any], name: str, value: Any) -> dict[str, Any
     else:
         fields[name] = value
     return in_places(fields, places)
+
+
+class PlacedArray(list[Any]):
+    """An array with places for all of its elements, and for some that are missing."""
+
+    __slots__ = ("elements",)
+
+    def __init__(self, elements: list[Any]) -> None:
+        super().__init__([element for element in elements if element is not MISSING])
+        self.elements = elements
+        """All elements in order, `MISSING` among them."""
+
+
+def elements_of(array: list[Any]) -> list[Any]:
+    """The elements of an array in order, also the missing ones that have a place."""
+    return array.elements if isinstance(array, PlacedArray) else array
+
+
+def array_of(elements: list[Any]) -> list[Any]:
+    """The array of some elements, `MISSING` among them."""
+    return PlacedArray(elements) if any(element is MISSING for element in elements) else elements

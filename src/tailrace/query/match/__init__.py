@@ -31,6 +31,7 @@ from typing import Any
 
 from tailrace.query.dialect import CURRENT_DIALECT, Dialect
 from tailrace.query.expressions.scope import Collating
+from tailrace.query.match.evaluation_order import has_expression, in_evaluation_order
 from tailrace.query.match.needles import Needles, needles_of
 from tailrace.query.match.nodes import ArrayPosition, Document, Node
 from tailrace.query.match.operators import FIELD_OPERATORS, TOP_OPERATORS
@@ -83,10 +84,13 @@ def compile_match(
 ) -> Matcher:
     """Compile a filter; ``variables`` are those of ``$expr`` (``$$name``), including ``NOW``.
 
-    ``dialect`` has the rules of a release. The filter of a query tests expressions last, since they are slow
-    and may fail; with ``in_order`` everything is tested in the order of the filter, as by a stage.
+    ``dialect`` has the rules of a release. With ``in_order``, conditions are tested in the order of the
+    filter, as by a stage, otherwise in the order of a query; it shows only if an expression fails.
     """
     scope = FilterScope(
-        FIELD_OPERATORS, TOP_OPERATORS, {} if variables is None else variables, collation, dialect, in_order
+        FIELD_OPERATORS, TOP_OPERATORS, {} if variables is None else variables, collation, dialect
     )
-    return Matcher(scope.filter(filter), needles_of(filter) if collation is None else ())
+    node = scope.filter(filter)
+    if has_expression(filter):
+        node = scope.filter(in_evaluation_order(filter, is_query=not in_order))
+    return Matcher(node, needles_of(filter) if collation is None else ())

@@ -14,7 +14,6 @@ from tailrace.query.match.nodes import (
     NEVER,
     Condition,
     DocumentPredicate,
-    ExpressionPredicate,
     Node,
     ValueCondition,
 )
@@ -72,8 +71,7 @@ def parse_expr(call: OperatorCall, scope: FilterScope) -> Node:
     evaluate = parse_expression(
         call.argument, variables=frozenset(variables), collation=scope.collation, dialect=scope.dialect
     )
-    kind = DocumentPredicate if scope.in_order else ExpressionPredicate
-    return kind(lambda document: is_truthy(evaluate(environment(document, variables))))
+    return DocumentPredicate(lambda document: is_truthy(evaluate(environment(document, variables))))
 
 
 def parse_sample_rate(call: OperatorCall, scope: FilterScope) -> Node:

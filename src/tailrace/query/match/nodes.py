@@ -61,12 +61,6 @@ class DocumentPredicate:
         return self.matches(document)
 
 
-class ExpressionPredicate(DocumentPredicate):
-    """A node that evaluates an expression; it is tested after the others, since it is slow and may fail."""
-
-    __slots__ = ()
-
-
 ALWAYS: Node = DocumentPredicate(lambda _document: True)
 NEVER: Node = DocumentPredicate(lambda _document: False)
 
@@ -77,7 +71,7 @@ class AllOf:
     __slots__ = ("children", "matches")
 
     def __init__(self, children: Sequence[Node]) -> None:
-        self.children = expressions_last(_flattened(AllOf, children))
+        self.children = _flattened(AllOf, children)
         self.matches: DocumentTest = every([child.matches for child in self.children])
 
     def locate(self, document: Document, position: ArrayPosition) -> bool:
@@ -90,16 +84,11 @@ class AnyOf:
     __slots__ = ("children", "matches")
 
     def __init__(self, children: Sequence[Node]) -> None:
-        self.children = expressions_last(_flattened(AnyOf, children))
+        self.children = _flattened(AnyOf, children)
         self.matches: DocumentTest = some([child.matches for child in self.children])
 
     def locate(self, document: Document, position: ArrayPosition) -> bool:
         return any(child.locate(document, position) for child in self.children)
-
-
-def expressions_last(nodes: Sequence[Node]) -> list[Node]:
-    """The nodes with those that evaluate an expression at the end."""
-    return sorted(nodes, key=lambda node: isinstance(node, ExpressionPredicate))
 
 
 def _flattened(kind: type[AllOf] | type[AnyOf], nodes: Sequence[Node]) -> list[Node]:
@@ -109,7 +98,7 @@ def _flattened(kind: type[AllOf] | type[AnyOf], nodes: Sequence[Node]) -> list[N
 
 def none_of(children: Sequence[Node]) -> Node:
     """A node that matches if none of the children does, and so never finds a position."""
-    one_matches = AnyOf(children).matches
+    one_matches = some([child.matches for child in children])
     return DocumentPredicate(lambda document: not one_matches(document))
 
 

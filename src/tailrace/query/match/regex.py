@@ -6,12 +6,12 @@ no effect. See `tailrace.query.pcre` for the syntax.
 
 from bson import Regex
 
+from tailrace.bson.regex_parts import regex_options, regex_pattern
 from tailrace.bson.values import is_string
 from tailrace.errors import CommandError
 from tailrace.query.match.nodes import Condition, ValueCondition
 from tailrace.query.match.scope import FilterScope, OperatorCall, bad_value
 from tailrace.query.match.value_tests import pattern_test
-from tailrace.query.pcre import regex_options, regex_pattern
 
 
 def parse_regex(call: OperatorCall, _scope: FilterScope) -> Condition:

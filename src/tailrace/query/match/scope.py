@@ -60,8 +60,6 @@ class FilterScope:
     variables: Mapping[str, Any]
     collation: Collating | None = None
     dialect: Dialect = CURRENT_DIALECT
-    in_order: bool = False
-    """Whether conditions are tested in the order of the filter; otherwise expressions are tested last."""
     in_element: bool = False
     """Whether the filter is inside ``$elemMatch``, where some top-level operators are refused."""
 

@@ -15,12 +15,13 @@ from typing import Any, Final, TypeAlias
 from bson import Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex
 
 from tailrace.bson.compare import SortKey, StringKey, sort_key, type_bracket
+from tailrace.bson.regex_parts import regex_options, regex_pattern
 from tailrace.bson.values import Symbol, Undefined
 from tailrace.pacing import ticking
 from tailrace.query.expressions.numbers.number_types import real
 from tailrace.query.missing import MISSING
 from tailrace.query.paths import Test
-from tailrace.query.pcre import compile_pattern, regex_options, regex_pattern
+from tailrace.query.pcre import compile_pattern
 from tailrace.query.wide_dict import Table, keys_of, table
 
 _Order: TypeAlias = Callable[[Any, Any], bool]

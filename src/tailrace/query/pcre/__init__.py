@@ -14,17 +14,13 @@ The tests compare this translation with PCRE2.
 
 import re
 from functools import lru_cache
-from typing import Any, Final
-
-from bson import Regex
+from typing import Final
 
 from tailrace.errors import CommandError
 from tailrace.query.pcre.limits import SearchPattern, compile_limited
 from tailrace.query.pcre.options import PatternOptions
 from tailrace.query.pcre.reader import PatternError
 from tailrace.query.pcre.translate import Translator
-
-__all__ = ["compile_pattern", "regex_options", "regex_pattern"]
 
 INVALID_PATTERN: Final = 51091
 INVALID_OPTION: Final = 51108
@@ -34,10 +30,6 @@ _LONG_REFERENCE: Final = re.compile(r"\\[1-9][0-9]")
 _OPTION_LETTERS: Final = {
     "i": "ignore_case", "m": "multi_line", "s": "dot_all", "x": "extended", "u": None,
 }  # fmt: skip
-_FLAG_LETTERS: Final = (
-    (re.IGNORECASE, "i"), (re.LOCALE, "l"), (re.MULTILINE, "m"), (re.DOTALL, "s"), (re.UNICODE, "u"),
-    (re.VERBOSE, "x"),
-)  # fmt: skip
 
 
 def compile_pattern(pattern: str, options: str) -> SearchPattern:
@@ -78,18 +70,3 @@ def _translate(pattern: str, options: PatternOptions) -> str:
         # \12 refers to the twelfth group if there is one, else it is an octal number.
         translated = Translator(pattern, translator.groups).translate(options)
     return translated
-
-
-def regex_pattern(regex: Regex[Any]) -> str:
-    """Return the pattern of a BSON regex as text."""
-    pattern = regex.pattern
-    return pattern.decode() if isinstance(pattern, bytes) else pattern
-
-
-def regex_options(regex: Regex[Any]) -> str:
-    """Return the options of a BSON regex as the letters that BSON stores.
-
-    >>> regex_options(Regex("a", "xi"))
-    'ix'
-    """
-    return "".join([letter for flag, letter in _FLAG_LETTERS if regex.flags & flag])

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from tailrace.query.expressions import Environment, Expression
 from tailrace.query.missing import MISSING
-from tailrace.query.placed import PlacedDocument, in_places, places_of
+from tailrace.query.placed import PlacedDocument, elements_of, in_places, places_of
 
 NOT_COMPUTED: Final = None
 """In the place of an expression: a field that is included or excluded, not computed"""
@@ -52,5 +52,5 @@ class ComputedFields:
     def applied_to(self, value: Any, env: Environment) -> Any:
         """The value with the fields set, inside every element if it is an array."""
         if isinstance(value, list):
-            return [self.applied_to(item, env) for item in value]
+            return [self.applied_to(item, env) for item in elements_of(value)]
         return self.set_in(value if isinstance(value, dict) else {}, env)

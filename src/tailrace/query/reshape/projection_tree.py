@@ -4,7 +4,7 @@ from typing import Any
 
 from tailrace.query.expressions import Environment, Expression
 from tailrace.query.missing import MISSING
-from tailrace.query.placed import PlacedDocument, in_places, places_of
+from tailrace.query.placed import PlacedDocument, array_of, elements_of, in_places, places_of
 from tailrace.query.reshape.computed import NOT_COMPUTED, ComputedFields
 from tailrace.query.reshape.path_tree import PathTree
 
@@ -32,7 +32,7 @@ class Exclusion:
             is_whole = len(kept) == len(value) and not isinstance(value, PlacedDocument)
             return kept if is_whole else in_places(kept, places_of(value))
         if isinstance(value, list):
-            return [self.applied_to(item) for item in value]
+            return array_of([self.applied_to(item) for item in elements_of(value)])
         return value
 
 
@@ -40,7 +40,7 @@ class Inclusion:
     """Includes fields, in the document's order, then sets computed ones, in the specification's order.
 
     If some are computed, nested paths that include get a place in that order, too. With ``keeps_places``, a
-    value without the nested fields that are included keeps its place in the document.
+    value without the nested fields that are included keeps its place in the document or the array.
     """
 
     __slots__ = ("_below", "_computed", "_keeps_places", "_names", "computes")
@@ -88,6 +88,8 @@ class Inclusion:
         if isinstance(value, dict):
             return self._kept(value)
         if isinstance(value, list):
-            items = [self._kept_in(item) for item in value]
-            return items if self.computes else [item for item in items if item is not MISSING]
+            items = [self._kept_in(item) for item in elements_of(value)]
+            if self.computes:
+                return items
+            return array_of(items) if self._keeps_places else [item for item in items if item is not MISSING]
         return MISSING

@@ -37,7 +37,7 @@ def test_a_driver_uses_the_configured_labels(
 
 
 @pytest.mark.parametrize(
-    "code", [6, 7, 89, 91, 133, 150, 189, 234, 262, 9001, 10107, 11600, 11602, 13388, 13435, 13436]
+    "code", [6, 7, 89, 91, 133, 150, 189, 234, 262, 9001, 10107, 11600, 11602, 13435, 13436]
 )
 def test_a_driver_resumes_after_an_error_of_the_cursor(
     shared_server: RunningServer, database: Database[Document], code: int

@@ -1,13 +1,15 @@
 """A leading `$match` as a server tests it on oplog entries, where that shows.
 
 A server rewrites the user's first filter, as far as it can, so that it is tested on entries; the filter is
-tested on the event as well, so this stage only drops more, or earlier. It shows in five places:
+tested on the event as well, so this stage only drops more, or earlier. It shows in these places:
 
 * A retryable write has the fields `lsid` and `txnNumber` in its entry, which its event does not show:
   `{txnNumber: {$exists: false}}` drops it.
 * An event that is dropped here requires no image, also where the filter itself could only run after images.
 * With `showRawUpdateDescription`, an update has no `updateDescription`, but for the filter it does.
 * A comparison of `updateDescription` by order with MinKey or MaxKey drops updates.
+* A name with a null byte cannot be found in entries, and the filter is refused.
+* A condition that drops an event here is tested before an expression that would fail.
 * With `showSystemEvents` alone, the entry that removes a view is a deletion in `system.views` for the filter.
 
 The rewritten form of a condition is exact, or it lets too much through; one that lets too much through cannot
@@ -22,6 +24,7 @@ from typing import Any, Final, TypeAlias
 from bson import Int64, MaxKey, MinKey, Regex
 
 from tailrace.bson.documents import decode
+from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.layout.fields import Shape, shape_of
@@ -42,6 +45,8 @@ _ALWAYS_THERE: Final = frozenset({
     "updateDescription", "updateDescription.updatedFields", "updateDescription.removedFields",
     "updateDescription.truncatedArrays",
 })  # fmt: skip
+_NAMES: Final = frozenset({"ns.db", "ns.coll", "to.db", "to.coll"})
+_OF_EQUALITY: Final = frozenset({"$and", "$or", "$nor", "$not", "$eq", "$ne", "$in", "$nin", "$all"})
 _COMPARISONS: Final = frozenset({"$eq", "$gt", "$gte", "$lt", "$lte"})
 
 
@@ -65,6 +70,37 @@ def compares_with_limits(value: Any, path: str = "") -> bool:
     if isinstance(value, list):
         return any(compares_with_limits(part, path) for part in value)
     return path in _ALWAYS_THERE and _is_limit(value)
+
+
+def refuse_null_bytes(value: Any, path: str = "") -> None:
+    """Refuse names with a null byte: a server looks for names in entries with regular expressions."""
+    if isinstance(value, Mapping):
+        for name, part in value.items():
+            if name == "$expr":
+                _refuse_null_bytes_in_expression(part)
+            elif name in _OF_EQUALITY or not name.startswith("$"):
+                refuse_null_bytes(part, path if name.startswith("$") else name)
+    elif isinstance(value, list):
+        for part in value:
+            refuse_null_bytes(part, path)
+    elif path in _NAMES and isinstance(value, str) and "\0" in value:
+        raise CommandError(
+            ErrorCode.BadValue,
+            f"the filter compares {path} with a name that has a null byte",
+        )
+
+
+def _refuse_null_bytes_in_expression(expression: Any) -> None:
+    if isinstance(expression, list):
+        for part in expression:
+            _refuse_null_bytes_in_expression(part)
+    elif (compared := _comparison(expression)) is not None:
+        path, operator, value = compared
+        if operator == "$eq":
+            refuse_null_bytes(value, path)
+    elif isinstance(expression, Mapping):
+        for name in ("$and", "$or"):
+            _refuse_null_bytes_in_expression(expression.get(name))
 
 
 def _is_limit(value: Any) -> bool:

@@ -261,7 +261,8 @@ def read_paths(expression: Any) -> Iterator[str]:
     elif isinstance(expression, Mapping):
         if "$literal" in expression:
             return
-        if "$getField" in expression:
+        getting = expression.get("$getField", {"input": None})
+        if not isinstance(getting, Mapping) or "input" not in getting:
             yield _WHOLE_EVENT
         for part in expression.values():
             yield from read_paths(part)

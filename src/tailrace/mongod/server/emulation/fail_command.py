@@ -6,22 +6,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.bson.compare import type_name
 from tailrace.bson.values import is_string
-from tailrace.error_codes import ErrorCode, code_name
+from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
-from tailrace.mongod.server.emulation.fail_points import FAIL_COMMAND
+from tailrace.mongod.server.emulation.fail_points import CODES_WITH_INFO, FAIL_COMMAND, code_and_message
 
 if TYPE_CHECKING:
     from tailrace.mongod.server.dispatch.context import Context
 
 _ACTIONS: Final = ("closeConnection", "blockConnection", "writeConcernError", "errorCode")
 _DEFAULT_MESSAGE: Final = "Failing command via 'failCommand' failpoint"
-_CODES_WITH_INFO: Final = frozenset(
-    {
-        65, 121, 169, 227, 236, 249, 271, 283, 284, 304, 320, 343, 346, 348, 351, 353, 356, 359, 361, 11000,
-        13388,
-    }
-)  # fmt: skip
-"""Codes whose errors consist of more than a message; seen on 6.0.27, where fail points raised every code."""
 
 
 def _is_number(value: object) -> bool:
@@ -69,10 +62,8 @@ class InjectedError(CommandError):
 
 def injected_error(code: int, message: str, info: Mapping[str, Any] | None = None) -> InjectedError:
     """The error with a code; ``info`` are the further fields that the errors of some codes need."""
-    if code not in _CODES_WITH_INFO:
-        return InjectedError(code, message)
-    if info is None:
-        return InjectedError(40671, f"Missing required extra info for error code {code_name(code)}")
+    if info is None or code not in CODES_WITH_INFO:
+        return InjectedError(*code_and_message(code, message))
     error = InjectedError(code, message)
     error.details = info
     return error

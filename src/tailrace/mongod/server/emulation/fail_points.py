@@ -16,7 +16,7 @@ from bson import Int64
 
 from tailrace.bson.compare import type_name
 from tailrace.bson.values import is_string
-from tailrace.error_codes import ErrorCode
+from tailrace.error_codes import ErrorCode, code_name
 from tailrace.errors import CommandError
 
 FAIL_COMMAND: Final = "failCommand"
@@ -53,6 +53,21 @@ KNOWN: Final = (
 
 _MODES: Final = ("off", "alwaysOn", "activationProbability", "times", "skip")
 _COUNTS: Final = ("times", "skip")
+
+CODES_WITH_INFO: Final = frozenset(
+    {
+        65, 121, 169, 227, 236, 249, 271, 283, 284, 304, 320, 343, 346, 348, 351, 353, 356, 359, 361, 11000,
+        13388,
+    }
+)  # fmt: skip
+"""Codes whose errors consist of more than a message; seen on 6.0.27, where fail points raised every code."""
+
+
+def code_and_message(code: int, message: str) -> tuple[int, str]:
+    """What an error has that a fail point raises with a message only: not all codes can be raised so."""
+    if code in CODES_WITH_INFO:
+        return 40671, f"Missing required extra info for error code {code_name(code)}"
+    return code, message
 
 
 @dataclass(slots=True)
@@ -154,7 +169,8 @@ class FailPoints:
         data = self.active(name)
         code = None if data is None else data.get(field)
         if isinstance(code, int | float) and code > 0:
-            raise CommandError(int(code), f"Failing command via '{name}' failpoint")
+            message = f"Failing command via '{name}' failpoint"
+            raise CommandError(*code_and_message(int(code), message))
 
     async def wait_while_on(self, name: str) -> None:
         """Wait until a fail point is turned off, if it acts now."""

@@ -25,6 +25,7 @@ from tailrace.query.expressions.scope import (
     OperatorParser,
 )
 from tailrace.query.missing import MISSING
+from tailrace.query.placed import elements_of
 from tailrace.unused import freed_in_pieces
 
 # MongoDB refuses a $range that would take more than 100 MB, 16 bytes a number.
@@ -42,7 +43,8 @@ def array_elem_at(array: Any, index: Any) -> Any:
             28689, f"$arrayElemAt's first argument must be an array, but is {type_name(array)}"
         )
     position = _int32_argument("$arrayElemAt's second argument", index, not_number=28690, not_int32=28691)
-    return array[position] if -len(array) <= position < len(array) else MISSING
+    elements = elements_of(array)
+    return elements[position] if -len(elements) <= position < len(elements) else MISSING
 
 
 def _int32_argument(what: str, value: Any, *, not_number: int, not_int32: int) -> int:
@@ -168,7 +170,7 @@ def size(array: Any) -> int:
         raise CommandError(
             17124, f"The argument to $size must be an array. Currently is of type: {type_name(array)}"
         )
-    return len(array)
+    return len(elements_of(array))
 
 
 def slice_array(array: Any, second: Any, *third: Any) -> list[Any] | None:

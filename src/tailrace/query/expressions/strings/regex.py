@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from bson import Regex
 
+from tailrace.bson.regex_parts import regex_options, regex_pattern
 from tailrace.bson.values import is_string
 from tailrace.errors import CommandError
 from tailrace.pacing import spend
@@ -18,7 +19,7 @@ from tailrace.query.expressions.scope import (
     ExpressionScope,
     OperatorParser,
 )
-from tailrace.query.pcre import INVALID_PATTERN, compile_pattern, regex_options, regex_pattern
+from tailrace.query.pcre import INVALID_PATTERN, compile_pattern
 from tailrace.query.pcre.limits import SearchPattern
 from tailrace.unused import freed_in_pieces
 

@@ -83,7 +83,7 @@ async def run(context: MemberContext) -> Reply:
                 o["readTimestamp"] = to_timestamp(context.node.store.last_committed)
             await _log(context, Operation("c", collection.ns, encode(o), uuid=collection.uuid))
     await _log(context, command_entry("admin", {"dbCheck": _ALL, "type": "stop"}))
-    return {}
+    return {"ok": True}
 
 
 def _chosen(context: MemberContext, named: object) -> list[Collection]:
