@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Final
 
 from tailrace.bson.documents import encode
-from tailrace.lake.columns.column_types import Layout
 from tailrace.lake.mirror.copy_state import CopyState
 from tailrace.lake.mirror.data_files import MirrorFile, write_rows
 from tailrace.lake.mirror.grouping import changes_by_file
 from tailrace.lake.mirror.layout import row_key
 from tailrace.lake.mirror.merge import WRITE, RowChange, merge_changes
-from tailrace.lake.mirror.typed_rows import TypedRows
+from tailrace.lake.mirror.typed_rows import TableColumns, TypedRows
 from tailrace.lake.storage.log_store import LogStore, open_store
 
 CHANGES: Final = 25_000
@@ -42,9 +41,8 @@ def filled(store: LogStore, rows: int, typed: TypedRows) -> list[MirrorFile]:
     """The files of a table with that many rows."""
     files: list[MirrorFile] = []
     for start in range(0, rows, _PIECE):
-        piece = typed.copied(
-            [document(number) for number in range(start, min(start + _PIECE, rows))], 1 << 32
-        )
+        documents = [document(number) for number in range(start, min(start + _PIECE, rows))]
+        (piece,) = typed.copied(list(map(row_key, documents)), documents, 1 << 32)
         files += write_rows(store, piece, name="copy")
     return files
 
@@ -56,7 +54,7 @@ def main() -> None:
     for rows in map(int, sys.argv[1:]):
         with tempfile.TemporaryDirectory() as folder:
             store = open_store(Path(folder))
-            typed = TypedRows(Layout())
+            typed = TypedRows(TableColumns())
             files = filled(store, rows, typed)
             places = {
                 "new, at the end": range(rows, rows + CHANGES),
@@ -71,7 +69,7 @@ def main() -> None:
                 began = time.process_time()
                 groups = changes_by_file(files, CopyState.empty_at(1), changes)
                 for group in groups:
-                    merge_changes(store, group.files, group.changes, typed, name="merge")
+                    merge_changes([store], group.files, group.changes, typed, name="merge")
                 spent = time.process_time() - began
                 touched = [file for group in groups for file in group.files]
                 size = sum(file.size for file in touched) >> 20

@@ -1,6 +1,7 @@
 """What a reader of Delta finds in a table of a mirror: its documents at a cluster time, by the columns."""
 
 from collections import defaultdict
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -9,14 +10,19 @@ from deltalake import DeltaTable
 _END = 2**64
 
 
-def documents_in(place: str, time: int) -> list[bytes]:
-    """The documents at a cluster time, in the order of keys; only a table with a past has earlier ones."""
-    rows = DeltaTable(place).to_pyarrow_table().to_pylist()
+def documents_in(places: Sequence[str], time: int) -> list[bytes]:
+    """The documents at a cluster time, in the order of keys; only a table with a past has earlier ones.
+
+    Besides the table, ``places`` may have that of its dead letters.
+    """
+    rows = [row for place in places for row in DeltaTable(place).to_pyarrow_table().to_pylist()]
     if rows and "_is_current" in rows[0]:
         return _of_versions(rows, time)
     if rows and "_change_type" in rows[0]:
         return _of_changes(rows, time)
-    return [row["_bson"] for row in sorted(rows, key=lambda row: row["_key"])]
+    found = {row["_key"]: row["_bson"] for row in rows}
+    assert len(found) == len(rows), "a document is there twice"
+    return [document for _, document in sorted(found.items())]
 
 
 def _of_versions(rows: list[dict[str, Any]], time: int) -> list[bytes]:

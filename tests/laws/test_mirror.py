@@ -5,7 +5,7 @@ while mirrors are killed at random moments.
 """
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,15 @@ from tailrace.lake.columns.kinds import TableKind
 from tailrace.testing.replica_set import ReplicaSet
 from tests.laws.law_seeds import BASE_SEED
 from tests.laws.mirror_reading import documents_in
-from tests.laws.mirror_runs import PREFIX, check_equal, documents_at, run_killed, run_once, working
+from tests.laws.mirror_runs import PREFIX, SCHEMA, check_equal, documents_at, run_killed, run_once, working
 from tests.oracle.real_server import missing_mongod, real_replica_set
 from tests.support.client_workload import ClientWorkload
 
 LONG = range(BASE_SEED, BASE_SEED + 10)
+WIDER = "_id json, a json, qty double, nested json"
+"""The schema of the runs, after it was changed"""
+LONG_SECONDS = 900
+"""A loaded machine needs several times the minute that a free one does"""
 
 
 @contextmanager
@@ -46,6 +50,7 @@ def check_law(
     operations: int,
     kills: int,
     longest: float,
+    schemas: Sequence[str | None] = (None, None),
 ) -> None:
     print(f"seed {seed}")
     rng = random.Random(seed)
@@ -53,17 +58,22 @@ def check_law(
         ClientWorkload(client, seed, PREFIX).run(operations)
         with working(client, seed + 1):
             for _ in range(kills):
-                run_killed(uri, root, rng, longest, kind)
-        first = run_once(uri, root, kind)
+                run_killed(uri, root, rng, longest, kind, schemas[0])
+        first = run_once(uri, root, kind, schemas[0])
         assert check_equal(client, first) > 0
-        if not kind.has_past:
+        if not kind.has_past and schemas[0] == schemas[1]:
             return
         before = {name: documents_at(client, name, first.through) for name in first.tables}
         ClientWorkload(client, seed + 2, PREFIX).run(operations)
-        second = run_once(uri, root, kind)
+        if kills and schemas[0] != schemas[1]:
+            for _ in range(kills):
+                run_killed(uri, root, rng, longest, kind, schemas[1])
+        second = run_once(uri, root, kind, schemas[1])
         assert check_equal(client, second) > 0
+        if not kind.has_past:
+            return
         for name, table in second.tables.items():
-            assert documents_in(table.place, first.through) == before.get(name, []), name
+            assert documents_in(table.places, first.through) == before.get(name, []), name
 
 
 @pytest.mark.parametrize("kind", ["tailrace", "mongod"])
@@ -79,6 +89,7 @@ def test_tables_with_a_past_have_every_moment_since_the_copy(kind: TableKind, tm
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(LONG_SECONDS)
 @pytest.mark.parametrize("seed", LONG)
 @pytest.mark.parametrize("kind", [TableKind.VERSIONS, TableKind.CHANGES])
 def test_tables_with_a_past_have_every_moment_after_many_kills(
@@ -88,7 +99,26 @@ def test_tables_with_a_past_have_every_moment_after_many_kills(
         check_law(uri, tmp_path / "lake", seed, kind, operations=600, kills=20, longest=2.0)
 
 
+def test_tables_with_a_schema_and_their_dead_letters_are_the_collection(tmp_path: Path) -> None:
+    with deployment("tailrace", tmp_path) as uri:
+        options: Any = {"operations": 60, "kills": 1, "longest": 0.5, "schemas": (SCHEMA, WIDER)}
+        check_law(uri, tmp_path / "lake", BASE_SEED, **options)
+
+
 @pytest.mark.slow
+@pytest.mark.timeout(LONG_SECONDS)
+@pytest.mark.parametrize("seed", LONG[:3])
+@pytest.mark.parametrize("kind", list(TableKind))
+def test_tables_with_a_schema_are_the_collection_after_many_kills(
+    kind: TableKind, seed: int, tmp_path: Path
+) -> None:
+    with deployment("tailrace", tmp_path) as uri:
+        options: Any = {"operations": 300, "kills": 10, "longest": 2.0, "schemas": (SCHEMA, WIDER)}
+        check_law(uri, tmp_path / "lake", seed, kind, **options)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(LONG_SECONDS)
 @pytest.mark.parametrize("seed", LONG)
 @pytest.mark.parametrize("kind", ["tailrace", "mongod"])
 def test_tables_equal_the_collections_after_many_kills(kind: str, seed: int, tmp_path: Path) -> None:

@@ -101,8 +101,8 @@ def test_what_is_before_a_drop_or_a_rename_stays(
     second = mirrored(server, tmp_path, kind)
     for name, table in second.tables.items():
         collection = name.removeprefix("shop.")
-        assert documents_in(table.place, first.through) == before.get(collection, []), name
-        assert documents_in(table.place, second.through) == stored(client, collection), name
+        assert documents_in(table.places, first.through) == before.get(collection, []), name
+        assert documents_in(table.places, second.through) == stored(client, collection), name
     seen = polars.read_delta(second.tables["shop.b"].place)
     assert {b"short", b"again"} <= {bytes(each) for each in _ids(seen)}
 
@@ -162,4 +162,4 @@ def test_a_collection_that_becomes_something_else_and_comes_back(
     assert not mirrored(server, tmp_path, kind).tables.keys() & {"shop.b"}
     client.shop.a.insert_one({"_id": 3})
     engine = mirrored(server, tmp_path, kind)
-    assert documents_in(engine.tables["shop.a"].place, engine.through) == stored(client, "a")
+    assert documents_in(engine.tables["shop.a"].places, engine.through) == stored(client, "a")

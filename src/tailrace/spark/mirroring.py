@@ -8,10 +8,12 @@ from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from tailrace.errors import PipelineError
 from tailrace.lake.columns.kinds import TableKind, kind_named
 from tailrace.pipeline.mirror.engine import MirrorEngine
+from tailrace.pipeline.mirror.given_schemas import given_schemas
 from tailrace.pipeline.mirror.job import MirrorJob, log_end
 from tailrace.pipeline.mirror.progress import MirrorProgress
 from tailrace.pipeline.mirror.scope import mirrored_namespaces
@@ -42,6 +44,7 @@ def mirror(
     namespaces: Sequence[str] = (),
     exclude: Sequence[str] = (),
     kind: str = TableKind.CURRENT,
+    schema: Mapping[str, str | StructType] | None = None,
     interval: float | None = None,
     max_documents_per_second: float | None = None,
     recopy: Sequence[str] = (),
@@ -51,14 +54,21 @@ def mirror(
 
     ``source`` is the connection string of a replica set or of a router, ``namespaces`` are databases,
     collections, globs and regular expressions between slashes, without those that ``exclude`` matches; none
-    means all. ``kind`` says what rows are: ``current``, ``versions`` or ``changes``. With an ``interval``, in
-    seconds, it follows until ``ending`` is set. Else it returns when all tables show the collections at one
-    cluster time. A further call continues where the tables are.
+    means all. ``kind`` says what rows are: ``current``, ``versions`` or ``changes``. ``schema`` has the
+    columns of some collections, as DDL or as a schema of Spark; documents that do not fit are dead letters.
+    With an ``interval``, in seconds, it follows until ``ending`` is set. Else it returns when all tables show
+    the collections at one cluster time. A further call continues where the tables are.
     """
+    chosen, rows = mirrored_namespaces(namespaces, exclude), kind_named(kind)
+    given = {
+        name: found.json() if isinstance(found, StructType) else found
+        for name, found in (schema or {}).items()
+    }
     settings = MirrorSettings(
         root=history_place(to),
-        chosen=mirrored_namespaces(namespaces, exclude),
-        kind=kind_named(kind),
+        chosen=chosen,
+        kind=rows,
+        schemas=given_schemas(given, chosen, rows),
         interval=interval,
         max_documents_per_second=max_documents_per_second,
         recopy=frozenset(recopy),

@@ -6,13 +6,12 @@ from typing import Any
 import pytest
 from bson import Decimal128, Int64, ObjectId, Regex
 from bson.binary import Binary
-from deltalake import DeltaTable, write_deltalake
 from hypothesis import given, settings
 
 from tailrace.bson.documents import encode
 from tailrace.errors import UsageError
 from tailrace.lake.columns.column_types import VARIANT_STORAGE
-from tailrace.lake.columns.fit import DEAD_LETTERS, dead_letter_rows, fit
+from tailrace.lake.columns.fit import dead_letter_columns, fit
 from tailrace.lake.columns.given import parse_schema
 from tests.bson.bson_strategies import documents as any_documents
 
@@ -82,27 +81,17 @@ def test_other_fields_are_refused_on_request() -> None:
 
 def test_what_is_no_bson_is_a_dead_letter() -> None:
     sound = encode({"_id": "x"})
-    fitted = fit([sound, b"no BSON", sound[:-1]], parse_schema(ORDERS), [(5, "a"), (6, "b"), (7, "c")])
+    fitted = fit([sound, b"no BSON", sound[:-1]], parse_schema(ORDERS))
     assert fitted.rows.tolist() == [0]
-    assert [(letter.row, letter.document, letter.mark) for letter in fitted.dead_letters] == [
-        (1, b"no BSON", (6, "b")),
-        (2, sound[:-1], (7, "c")),
+    assert [letter.row for letter in fitted.dead_letters] == [1, 2]
+    assert all("no BSON" in letter.reason for letter in fitted.dead_letters)
+
+
+def test_dead_letters_have_columns_with_the_field_and_the_reason() -> None:
+    fitted = fit([encode({"_id": 1}), encode({"_id": "a"})], parse_schema(ORDERS))
+    assert dead_letter_columns(fitted.dead_letters).to_pylist() == [
+        {"_path": "_id", "_reason": "the schema has string, the document has a whole number: 1"}
     ]
-
-
-def test_dead_letters_are_replayed_after_the_schema_was_changed(tmp_path: Any) -> None:
-    """As the mirror does it: the letters are rows of a table, and are read back from it."""
-    documents = [{"_id": str(number), "n": "x" if number % 3 else number} for number in range(60)]
-    first = fit([encode(document) for document in documents], parse_schema("_id string, n int"))
-    assert first.rows.tolist() == [*range(0, 60, 3)]
-    write_deltalake(tmp_path, dead_letter_rows(first.dead_letters))
-    stored = DeltaTable(tmp_path).to_pyarrow_table()
-    assert stored.schema.names == DEAD_LETTERS.names
-    again = fit(stored.column("document").cast("binary"), parse_schema("_id string, n json"))
-    assert again.dead_letters == []
-    assert {row["_id"] for row in again.columns.to_pylist()} == {
-        str(number) for number in range(60) if number % 3
-    }
 
 
 @given(documents=any_documents)

@@ -25,6 +25,8 @@ class MirroredTable:
     bytes: int
     copied: float
     """The part of its ranges that was copied."""
+    dead_letters: int
+    """Rows that do not fit the given schema."""
 
     @classmethod
     def of(cls, table: "MirrorTable") -> "MirroredTable":
@@ -36,6 +38,7 @@ class MirroredTable:
             len(table.files),
             sum(file.size for file in table.files),
             len(state.done) / (len(state.bounds) + 1),
+            sum(file.rows for file in table.letters),
         )
 
     def as_document(self) -> dict[str, Any]:
@@ -46,13 +49,15 @@ class MirroredTable:
             "files": self.files,
             "bytes": self.bytes,
             "copied": round(self.copied, 3),
+            "deadLetters": self.dead_letters,
         }
 
     def in_words(self) -> str:
         copied = "" if self.copied == 1 else f", {self.copied:.0%} of the copy done"
+        refused = f", {self.dead_letters:,} dead letters" if self.dead_letters else ""
         return (
             f"{self.namespace}  {self.kind}  {self.rows:,} rows in {self.files} files, "
-            f"{words.size(self.bytes)}{copied}"
+            f"{words.size(self.bytes)}{copied}{refused}"
         )
 
 

@@ -10,6 +10,7 @@ import argparse
 import logging
 import threading
 from contextlib import suppress
+from pathlib import Path
 from typing import Final
 
 from tailrace.cli.history_job import handle_signals, signals_set, spark_setting
@@ -62,6 +63,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KIND",
         help="what the rows of the tables are: current for the documents as they are now (the default), "
         "versions for all versions of them, changes for all changes",
+    )
+    add(
+        "--schema",
+        metavar="FILE",
+        help="a JSON file with the columns of some collections, such as "
+        '{"shop.orders": "_id string, total decimal(10,2)"}; documents that do not fit are dead letters; '
+        "default: the columns that the documents need",
     )
     add("--once", action="store_true", help="end when the tables show the collections at one cluster time")
     add(
@@ -128,19 +136,30 @@ def _uri(arguments: argparse.Namespace) -> ConnectionString:
     return uri
 
 
+def _content(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise UsageError(f"the file of schemas {path} cannot be read: {error}") from None
+
+
 def _run(arguments: argparse.Namespace, uri: ConnectionString, ending: threading.Event) -> None:
     from tailrace.cli.mirroring.copy_bar import copy_progress
     from tailrace.lake.columns.kinds import kind_named
+    from tailrace.pipeline.mirror.given_schemas import given_schemas, schemas_in
     from tailrace.pipeline.mirror.scope import mirrored_namespaces
     from tailrace.pipeline.mirror.settings import MirrorSettings
     from tailrace.sources.deployments.deployment import DeploymentSource
     from tailrace.spark.command_sessions import start_session
     from tailrace.spark.mirroring import run_mirror
 
+    chosen, kind = mirrored_namespaces(arguments.ns, arguments.exclude), kind_named(arguments.kind)
+    given = {} if arguments.schema is None else schemas_in(_content(arguments.schema))
     settings = MirrorSettings(
         root=arguments.to,
-        chosen=mirrored_namespaces(arguments.ns, arguments.exclude),
-        kind=kind_named(arguments.kind),
+        chosen=chosen,
+        kind=kind,
+        schemas=given_schemas(given, chosen, kind),
         interval=None if arguments.once else arguments.trigger,
         max_documents_per_second=arguments.max_docs_per_second,
         recopy=frozenset(arguments.recopy),

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from tailrace.bson import raw as rawbson
+from tailrace.errors import BsonError
 from tailrace.lake.bulk.splicing import Bytes, Group, Piece, slices_of, spliced
 from tailrace.lake.columns.bulk.alike import AlikeGroup, UnevenError, groups_of, padded_buffer
 from tailrace.lake.columns.bulk.json_texts import write_json
@@ -36,7 +37,10 @@ def bson_to_json(column: Any) -> pa.Array:
         lambda data, group: [write_json(data, group, relaxed=True)],
         lambda document: [json_text(document).encode()],
     )
-    return texts.cast(pa.string())
+    try:
+        return texts.cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise BsonError(f"a document has text that is not UTF-8: {error}") from None
 
 
 def bson_to_variant(column: Any) -> pa.Array:

@@ -10,21 +10,14 @@ import pyarrow as pa
 from tailrace.errors import BsonError
 from tailrace.lake.columns.assemble import Assembly, Misfit
 from tailrace.lake.columns.chunks import Flags, Rows
-from tailrace.lake.columns.column_types import Layout
+from tailrace.lake.columns.column_types import STRING, Branch, FieldColumns, Layout, StructType
 from tailrace.lake.columns.convert import batch_of
-from tailrace.lake.columns.shape import Mark
 from tailrace.lake.columns.shred import Documents, shred
-from tailrace.lake.schema import time_columns
 
-DEAD_LETTERS: Final = pa.schema([
-    pa.field("document", pa.binary(), nullable=False),
-    pa.field("path", pa.string(), nullable=False),
-    pa.field("reason", pa.string(), nullable=False),
-    pa.field("cluster_time", pa.timestamp("us", tz="UTC"), nullable=False),
-    pa.field("increment", pa.int64(), nullable=False),
-    pa.field("token", pa.string(), nullable=False),
-])  # fmt: skip
-"""The columns of a table of dead letters"""
+DEAD_LETTERS: Final = Layout(StructType(tuple(
+    FieldColumns(name, (Branch(name, STRING, required=True),)) for name in ("_path", "_reason")
+)))  # fmt: skip
+"""The columns that a table of dead letters has in place of those of the fields"""
 
 _MAX_SHOWN: Final = 80
 _WORDS: Final = {
@@ -55,25 +48,18 @@ class RefusedDocument:
 
     row: int
     """Which of the documents"""
-    document: bytes
     path: str
     """The first field that does not fit"""
     reason: str
-    mark: Mark
 
 
-def dead_letter_rows(letters: Sequence[RefusedDocument]) -> pa.RecordBatch:
-    """The rows of some dead letters."""
-    times, increments = time_columns(np.array([letter.mark[0] for letter in letters], np.uint64))
+def dead_letter_columns(letters: Sequence[RefusedDocument]) -> pa.RecordBatch:
+    """The columns of some dead letters."""
     arrays = [
-        pa.array([letter.document for letter in letters], pa.binary()),
         pa.array([letter.path for letter in letters], pa.string()),
         pa.array([letter.reason for letter in letters], pa.string()),
-        times,
-        increments,
-        pa.array([letter.mark[1] for letter in letters], pa.string()),
     ]
-    return pa.RecordBatch.from_arrays(arrays, schema=DEAD_LETTERS)
+    return pa.RecordBatch.from_arrays(arrays, schema=DEAD_LETTERS.arrow_schema())
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,21 +72,13 @@ class Fitted:
     dead_letters: list[RefusedDocument]
 
 
-def fit(
-    documents: Documents,
-    layout: Layout,
-    marks: Sequence[Mark] | None = None,
-    *,
-    refuse_other_fields: bool = False,
-) -> Fitted:
+def fit(documents: Documents, layout: Layout, *, refuse_other_fields: bool = False) -> Fitted:
     """Documents in the columns of a given layout, and the ones that do not fit.
 
     A field that the layout does not have is only in the document's BSON, unless ``refuse_other_fields``. Dead
     letters are replayed by another call, after the schema was changed.
     """
     raws: Sequence[bytes] = documents.to_pylist() if hasattr(documents, "to_pylist") else documents
-    if marks is None:
-        marks = [(row, "") for row in range(len(raws))]
     reasons: dict[int, tuple[str, str]] = {}
     try:
         fields, sound = shred(raws), np.arange(len(raws))
@@ -114,7 +92,7 @@ def fit(
         fits[misfit.rows] = False
         for row, value in zip(misfit.rows.tolist(), misfit.values, strict=True):
             reasons.setdefault(int(sound[row]), (misfit.path, _reason(misfit, value)))
-    letters = [RefusedDocument(row, raws[row], *reasons[row], marks[row]) for row in sorted(reasons)]
+    letters = [RefusedDocument(row, *reasons[row]) for row in sorted(reasons)]
     return Fitted(batch.filter(pa.array(fits)), sound[fits], letters)
 
 

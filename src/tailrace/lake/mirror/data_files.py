@@ -19,6 +19,7 @@ TARGET_BYTES: Final = 16 << 20
 _FIRST_KEY: Final = "tailrace.firstKey"
 _LAST_KEY: Final = "tailrace.lastKey"
 _PAST: Final = "tailrace.past"
+_LETTERS: Final = "tailrace.deadLetters"
 _ROW_GROUP_ROWS: Final = 32_768
 MICROSECONDS_PER_SECOND: Final = 1_000_000
 
@@ -38,6 +39,8 @@ class MirrorFile:
     modified: int
     is_past: bool = False
     """Whether it has past rows, which the mirror does not read again"""
+    is_letters: bool = False
+    """Whether it has dead letters: it is part of another Delta table"""
 
     @property
     def stats(self) -> str:
@@ -52,8 +55,9 @@ class MirrorFile:
     @property
     def tags(self) -> dict[str, str]:
         times = {"tailrace.firstTime": str(self.first_time), "tailrace.lastTime": str(self.last_time)}
-        past = {_PAST: "true"} if self.is_past else {}
-        return {_FIRST_KEY: self.first_key.hex(), _LAST_KEY: self.last_key.hex(), **times, **past}
+        flags = {_PAST: self.is_past, _LETTERS: self.is_letters}
+        set_flags = {name: "true" for name, is_set in flags.items() if is_set}
+        return {_FIRST_KEY: self.first_key.hex(), _LAST_KEY: self.last_key.hex(), **times, **set_flags}
 
     @classmethod
     def from_action(cls, action: dict[str, Any]) -> "MirrorFile":
@@ -69,11 +73,18 @@ class MirrorFile:
             last_time=int(tags["tailrace.lastTime"]),
             modified=action["modificationTime"],
             is_past=_PAST in tags,
+            is_letters=_LETTERS in tags,
         )
 
 
 def write_rows(
-    store: LogStore, rows: pa.Table, *, name: str, target_bytes: int = TARGET_BYTES, is_past: bool = False
+    store: LogStore,
+    rows: pa.Table,
+    *,
+    name: str,
+    target_bytes: int = TARGET_BYTES,
+    is_past: bool = False,
+    is_letters: bool = False,
 ) -> list[MirrorFile]:
     """Write rows that are sorted by key to files of about equal size; no rows, no file."""
     if not rows.num_rows:
@@ -81,10 +92,13 @@ def write_rows(
     pieces = max(round(rows.nbytes / target_bytes), 1)
     step = -(-rows.num_rows // pieces)
     starts = range(0, rows.num_rows, step)
-    return [_write(store, rows.slice(start, step), name, is_past=is_past) for start in starts]
+    return [
+        _write(store, rows.slice(start, step), name, is_past=is_past, is_letters=is_letters)
+        for start in starts
+    ]
 
 
-def _write(store: LogStore, rows: pa.Table, name: str, *, is_past: bool) -> MirrorFile:
+def _write(store: LogStore, rows: pa.Table, name: str, *, is_past: bool, is_letters: bool) -> MirrorFile:
     path = f"{name}-{uuid4().hex}.parquet"
     file = store.new_file(path)
     try:
@@ -115,6 +129,7 @@ def _write(store: LogStore, rows: pa.Table, name: str, *, is_past: bool) -> Mirr
         last_time=int(times.max()),
         modified=time.time_ns() // 1_000_000,
         is_past=is_past,
+        is_letters=is_letters,
     )
 
 

@@ -34,36 +34,52 @@ def changes_by_file(
 
     What clears the collection is a change of every file.
     """
-    first_keys = [file.first_key for file in files]
+    spans = spans_of(files)
+    first_keys = [span[0].first_key for span in spans]
     ranges = [state.range_of(key) for key in first_keys]
     found: dict[int, dict[int, RowChange]] = {}
     for order, change in enumerate(changes):
         if change.kind == CLEAR:
-            for place in {*found, *range(len(files))}:
+            for place in {*found, *range(len(spans))}:
                 found.setdefault(place, {})[order] = change
             continue
         place = bisect_right(first_keys, change.key) - 1
         wanted = state.range_of(change.key)
         if place < 0 or ranges[place] != wanted:
             place += 1
-            if place == len(files) or ranges[place] != wanted:
+            if place == len(spans) or ranges[place] != wanted:
                 place = -1 - wanted  # the range has no file yet
         found.setdefault(place, {})[order] = change
     groups = [FileChanges((), list(added.values())) for place, added in found.items() if place < 0]
     places = sorted(place for place in found if place >= 0)
-    for begin, end in _with_small_neighbours(files, ranges, places):
+    for begin, end in _with_small_neighbours(spans, ranges, places):
         together = dict(sorted(each for place in range(begin, end) for each in found.get(place, {}).items()))
-        groups.append(FileChanges(tuple(files[begin:end]), list(together.values())))
+        merged = tuple(file for span in spans[begin:end] for file in span)
+        groups.append(FileChanges(merged, list(together.values())))
     return groups
 
 
+def spans_of(files: Sequence[MirrorFile]) -> list[tuple[MirrorFile, ...]]:
+    """Files that have keys between each other's, together: rows that fit, and dead letters beside them."""
+    spans: list[tuple[MirrorFile, ...]] = []
+    last = b""
+    for file in sorted(files, key=lambda file: file.first_key):
+        if spans and file.first_key <= last:
+            spans[-1] = (*spans[-1], file)
+        else:
+            spans.append((file,))
+        last = max(last, file.last_key)
+    return spans
+
+
 def _with_small_neighbours(
-    files: Sequence[MirrorFile], ranges: Sequence[int], places: Sequence[int]
+    spans: Sequence[tuple[MirrorFile, ...]], ranges: Sequence[int], places: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """The files at some places, each with the small ones beside it if it is small itself."""
+    """The spans at some places, each with the small ones beside it if it is small itself."""
+    sizes = [sum(file.size for file in span) for span in spans]
 
     def are_joined(left: int, right: int) -> bool:
-        is_small = files[left].size < _SMALL_BYTES and files[right].size < _SMALL_BYTES
+        is_small = sizes[left] < _SMALL_BYTES and sizes[right] < _SMALL_BYTES
         return is_small and ranges[left] == ranges[right]
 
     found: list[tuple[int, int]] = []
@@ -73,7 +89,7 @@ def _with_small_neighbours(
         begin, end = place, place + 1
         while begin > (found[-1][1] if found else 0) and are_joined(begin - 1, begin):
             begin -= 1
-        while end < len(files) and are_joined(end - 1, end):
+        while end < len(spans) and are_joined(end - 1, end):
             end += 1
         found.append((begin, end))
     return found

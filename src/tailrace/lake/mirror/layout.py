@@ -27,6 +27,16 @@ def policy_of(kind: TableKind) -> Policy:
     return Policy(reserved=reserved_names(kind))
 
 
+def dead_letters_place(place: str) -> str:
+    """Where the dead letters of the table at a place are: below the mirror, beside the databases.
+
+    >>> dead_letters_place("s3://bucket/lake/shop/orders")
+    's3://bucket/lake/_dead_letters/shop/orders'
+    """
+    root, database, collection = place.rsplit("/", 2)
+    return f"{root}/_dead_letters/{database}/{collection}"
+
+
 def row_key(document: bytes) -> bytes:
     r"""The key of a document, or of a change's `documentKey`: that of its `_id`.
 

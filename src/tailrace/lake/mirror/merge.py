@@ -1,9 +1,10 @@
 """Apply changes to the files of one range of keys: read their live rows, change some, write the rows again.
 
-In a table with a past, rows that were replaced go to files of their own.
+In a table with a past, rows that were replaced go to files of their own. In a table with a given schema, so
+do rows that do not fit: a change may move a document from one part to the other.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -31,7 +32,7 @@ from tailrace.lake.columns.kinds import (
 from tailrace.lake.columns.shape import Mark
 from tailrace.lake.mirror.data_files import TARGET_BYTES, MirrorFile, read_file, write_rows
 from tailrace.lake.mirror.layout import id_document, policy_of
-from tailrace.lake.mirror.typed_rows import TypedRows, table_schema
+from tailrace.lake.mirror.typed_rows import LETTERS, TypedRows, table_schema
 from tailrace.lake.schema import TIME_COLUMNS, times_of
 from tailrace.lake.storage.log_store import LogStore
 
@@ -98,7 +99,7 @@ def _is_moved(deleted: Mark, written: Mark) -> bool:
 
 
 def merge_changes(
-    store: LogStore,
+    stores: Sequence[LogStore],
     files: Sequence[MirrorFile],
     changes: Sequence[RowChange],
     typed: TypedRows,
@@ -109,59 +110,96 @@ def merge_changes(
 ) -> list[MirrorFile]:
     """Write the rows of some files after some changes, which are in order; return the new files.
 
-    The files have live rows, and are neighbours in the order of keys. While a copy ``is_settling``, a
-    document may be gone when the change of an earlier time comes; at all other times that is an error.
+    The files have live rows, and are neighbours in the order of keys; those of each part are in the store of
+    the part. While a copy ``is_settling``, a document may be gone when the change of an earlier time comes;
+    at all other times that is an error.
     """
-    rows = typed.joined([read_file(store, file, typed.schema) for file in files])
+    live = [_live_rows(store, files, typed, part) for part, store in enumerate(stores)]
     is_clearing = any(change.kind == CLEAR for change in changes)
     keys = list({change.key: None for change in changes if change.kind != CLEAR})
     if is_clearing:
-        keys = list({**dict.fromkeys(rows.column(KEY).to_pylist()), **dict.fromkeys(keys)})
-    found = pc.index_in(pa.array(keys, pa.binary()), value_set=rows.column(KEY)).to_pylist()
-    places = {key: place for key, place in zip(keys, found, strict=True) if place is not None}
-    positions = pa.array(list(places.values()), pa.int64())
-    before = rows.column(DOCUMENT).take(positions).to_pylist()
-    applied = _Applied({**dict.fromkeys(keys), **dict(zip(places, before, strict=True))})
-    since = dict(zip(places, _times(rows.take(positions)), strict=True)) if is_clearing else {}
+        present = [key for rows in live for key in rows.column(KEY).to_pylist()]
+        keys = list({**dict.fromkeys(present), **dict.fromkeys(keys)})
+    applied = _Applied(dict.fromkeys(keys))
+    since: dict[bytes, int] = {}
+    places: list[dict[bytes, int]] = []
+    """Where each key is in the rows of each part"""
+    for rows in live:
+        found = pc.index_in(pa.array(keys, pa.binary()), value_set=rows.column(KEY)).to_pylist()
+        there = {key: place for key, place in zip(keys, found, strict=True) if place is not None}
+        places.append(there)
+        before = rows.take(pa.array(list(there.values()), pa.int64()))
+        applied.documents.update(zip(there, before.column(DOCUMENT).to_pylist(), strict=True))
+        if is_clearing:
+            since.update(zip(there, _times(before), strict=True))
     _apply(changes, applied, typed.kind, since, is_settling=is_settling)
     done = applied.changes
     result = rows_of(typed.kind, done)
-    kept = np.ones(rows.num_rows, bool)
-    kept[list(places.values())] = False
-    left = rows.filter(pa.array(kept)) if places else rows
     written = typed.changed(done, result.own, result.live)
-    if written.num_rows:
-        order = pc.sort_indices(written.column(KEY))
-        written = written.take(order)
-        is_after = (
-            not left.num_rows or left.column(KEY)[left.num_rows - 1].as_py() < written.column(KEY)[0].as_py()
-        )
-        together = typed.joined([left, written])
-        left = together if is_after else together.take(pc.sort_indices(together.column(KEY)))
-    new = write_rows(store, left, name=name, target_bytes=target_bytes)
-    if typed.kind.has_past:
-        # A row without a change was read after what cleared the table, and will be read again.
-        ended = [key for key in places if key in result.first]
-        replaced = rows.take(pa.array([places[key] for key in ended], pa.int64()))
-        past = [
-            replaced_rows(typed.kind, replaced, [result.first[key] for key in ended]),
-            typed.changed(done, result.own, result.past),
-        ]
-        new += _write_past(store, typed.joined(past), name, target_bytes)
+    past = typed.changed(done, result.own, result.past) if typed.kind.has_past else []
+    new: list[MirrorFile] = []
+    for part, (store, rows) in enumerate(zip(stores, live, strict=True)):
+        is_letters = part == LETTERS
+        left = _with_rows(_without(rows, places[part].values()), written[part], typed, part)
+        new += write_rows(store, left, name=name, target_bytes=target_bytes, is_letters=is_letters)
+        if typed.kind.has_past:
+            # A row without a change was read after what cleared the table, and will be read again.
+            ended = [key for key in places[part] if key in result.first]
+            taken = rows.take(pa.array([places[part][key] for key in ended], pa.int64()))
+            replaced = replaced_rows(typed.kind, taken, [result.first[key] for key in ended])
+            rows_of_past = typed.joined([replaced, past[part]], part)
+            new += _write_past(store, rows_of_past, name, target_bytes, is_letters=is_letters)
     return new
 
 
-def _write_past(store: LogStore, rows: pa.Table, name: str, target_bytes: int) -> list[MirrorFile]:
+def _live_rows(store: LogStore, files: Sequence[MirrorFile], typed: TypedRows, part: int) -> pa.Table:
+    schema = typed.schemas[part]
+    chosen = [file for file in files if file.is_letters == (part == LETTERS)]
+    return typed.joined([read_file(store, file, schema) for file in chosen], part)
+
+
+def _without(rows: pa.Table, places: Collection[int]) -> pa.Table:
+    if not places:
+        return rows
+    kept = np.ones(rows.num_rows, bool)
+    kept[list(places)] = False
+    return rows.filter(pa.array(kept))
+
+
+def _with_rows(left: pa.Table, written: pa.Table, typed: TypedRows, part: int) -> pa.Table:
+    """Rows that stay and rows that were written, in the order of keys."""
+    if not written.num_rows:
+        return typed.joined([left], part)
+    written = written.take(pc.sort_indices(written.column(KEY)))
+    is_after = (
+        not left.num_rows or left.column(KEY)[left.num_rows - 1].as_py() < written.column(KEY)[0].as_py()
+    )
+    together = typed.joined([left, written], part)
+    return together if is_after else together.take(pc.sort_indices(together.column(KEY)))
+
+
+def _write_past(
+    store: LogStore, rows: pa.Table, name: str, target_bytes: int, *, is_letters: bool
+) -> list[MirrorFile]:
     ordered = rows.take(pc.sort_indices(rows.column(KEY)))  # of one key, as they came
-    return write_rows(store, ordered, name=f"past-{name}", target_bytes=target_bytes, is_past=True)
+    return write_rows(
+        store,
+        ordered,
+        name=f"past-{name}",
+        target_bytes=target_bytes,
+        is_past=True,
+        is_letters=is_letters,
+    )
 
 
 def join_past(
     store: LogStore, files: Sequence[MirrorFile], schema: pa.Schema, *, name: str
 ) -> list[MirrorFile]:
     """Write the rows of many small files of past rows to one, however small, so that there are few."""
+    if not files:
+        return []
     rows = pa.concat_tables([read_file(store, file, schema) for file in files]).combine_chunks()
-    return _write_past(store, rows, name, 1 << 62)
+    return _write_past(store, rows, name, 1 << 62, is_letters=files[0].is_letters)
 
 
 def rewrite(
@@ -184,6 +222,33 @@ def rewrite(
         again = pa.Table.from_arrays(columns, schema=table_schema(layout, kind))
         written += write_rows(store, again, name=name, target_bytes=target_bytes, is_past=file.is_past)
     return written
+
+
+def refit(
+    stores: Sequence[LogStore],
+    files: Sequence[MirrorFile],
+    typed: TypedRows,
+    *,
+    name: str,
+    target_bytes: int,
+) -> list[MirrorFile]:
+    """Write the rows of some files again, all live or all past, divided by whether they fit other columns."""
+    own = own_schema(typed.kind)
+    rows = pa.concat_tables([read_file(stores[file.is_letters], file, own) for file in files])
+    rows = rows.take(pc.sort_indices(rows.column(KEY))).combine_chunks()
+    parts = typed.rows(rows.column(DOCUMENT).to_pylist(), rows)
+    return [
+        file
+        for part, (store, fitted) in enumerate(zip(stores, parts, strict=True))
+        for file in write_rows(
+            store,
+            fitted,
+            name=name,
+            target_bytes=target_bytes,
+            is_past=files[0].is_past,
+            is_letters=part == LETTERS,
+        )
+    ]
 
 
 def _times(rows: pa.Table) -> list[int]:

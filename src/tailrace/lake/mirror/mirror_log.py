@@ -15,6 +15,8 @@ COLUMNS: Final = "tailrace.columns"
 KIND: Final = "tailrace.kind"
 """Entries of a table's configuration: the collection that it mirrors, how far its copy is, the columns of
 its documents' fields, and the kind of the table; one without it has the current state"""
+DEAD_LETTERS: Final = "tailrace.deadLetters"
+"""The entry of a table with a given schema: the files of its dead letters"""
 
 
 class MirrorLog(TableLog[tuple[MirrorFile, ...]]):

@@ -1,5 +1,6 @@
 """The table of one collection: its files, its position, and changing it in atomic steps."""
 
+import json
 import time
 from collections.abc import Mapping, Sequence
 from os import PathLike
@@ -17,9 +18,9 @@ from tailrace.lake.files.table_log import FORMAT_KEY, IDENTITY, create_table, in
 from tailrace.lake.log_writer import CHECKPOINT_COMMITS, addition, clear_log, write_commit
 from tailrace.lake.mirror.copy_state import CopyState
 from tailrace.lake.mirror.data_files import MirrorFile, read_file
-from tailrace.lake.mirror.layout import FORMAT
-from tailrace.lake.mirror.mirror_log import COLUMNS, COPY, KIND, NAMESPACE, MirrorLog
-from tailrace.lake.mirror.typed_rows import table_schema
+from tailrace.lake.mirror.layout import FORMAT, dead_letters_place
+from tailrace.lake.mirror.mirror_log import COLUMNS, COPY, DEAD_LETTERS, KIND, NAMESPACE, MirrorLog
+from tailrace.lake.mirror.typed_rows import TableColumns, table_schema
 from tailrace.lake.positions import THROUGH, position_transactions, read_position
 from tailrace.lake.storage.log_store import LogStore, open_store
 
@@ -52,7 +53,7 @@ class MirrorTable:
         identity: str,
         namespace: str,
         through: int,
-        kind: TableKind = TableKind.CURRENT,
+        columns: TableColumns,
         options: Mapping[str, str] | None = None,
     ) -> "MirrorTable":
         """A new table of a collection of the deployment ``identity``; nothing was copied yet.
@@ -63,15 +64,16 @@ class MirrorTable:
         try:
             create_table(
                 store,
-                table_schema(Layout(), kind),
+                table_schema(columns.layout, columns.kind),
                 name=namespace,
                 configuration={
                     IDENTITY: identity,
                     FORMAT_KEY: str(FORMAT),
                     NAMESPACE: namespace,
                     COPY: CopyState().to_text(),
-                    COLUMNS: Layout().to_json(),
-                    KIND: kind.value,
+                    COLUMNS: columns.layout.to_json(),
+                    KIND: columns.kind.value,
+                    **({DEAD_LETTERS: "[]"} if columns.is_given else {}),
                 },
                 statistics=(TIME,),
                 transactions=position_transactions(THROUGH, through),
@@ -97,22 +99,47 @@ class MirrorTable:
 
     @property
     def files(self) -> tuple[MirrorFile, ...]:
-        """In the order of their first keys."""
+        """Those that a reader of the table sees, in the order of their first keys."""
         return self.log.files
 
     @property
+    def letters(self) -> tuple[MirrorFile, ...]:
+        """The files of dead letters. They are part of another table, whose log may be a commit late."""
+        actions = json.loads(self._configuration.get(DEAD_LETTERS, "[]"))
+        return tuple(map(MirrorFile.from_action, actions))
+
+    @property
+    def all_files(self) -> tuple[MirrorFile, ...]:
+        return *self.files, *self.letters
+
+    @property
     def live(self) -> tuple[MirrorFile, ...]:
-        """The files with the rows of documents that exist, in the order of their keys, which are disjoint."""
-        return tuple(file for file in self.files if not file.is_past)
+        """All files with the rows of documents that exist; of each part in the order of keys, disjoint."""
+        return tuple(file for file in self.all_files if not file.is_past)
 
     @property
     def past(self) -> tuple[MirrorFile, ...]:
-        """The files with rows that changes have replaced."""
-        return tuple(file for file in self.files if file.is_past)
+        """All files with rows that changes have replaced."""
+        return tuple(file for file in self.all_files if file.is_past)
 
     @property
     def kind(self) -> TableKind:
         return TableKind(self._configuration.get(KIND, TableKind.CURRENT))
+
+    @property
+    def columns(self) -> TableColumns:
+        return TableColumns(self.layout, self.kind, is_given=DEAD_LETTERS in self._configuration)
+
+    @property
+    def places(self) -> list[str]:
+        """Where the files of each part are: `TypedRows` has the parts."""
+        is_given = DEAD_LETTERS in self._configuration
+        return [self.place, dead_letters_place(self.place)] if is_given else [self.place]
+
+    @property
+    def stores(self) -> list[LogStore]:
+        """The stores of `places`."""
+        return [self.store, *(open_store(place, self.store.delta_options) for place in self.places[1:])]
 
     @property
     def rows(self) -> int:
@@ -155,11 +182,12 @@ class MirrorTable:
 
     def read(self) -> pa.Table:
         """All rows; those of documents that exist come first, in the order of keys."""
-        return self._read([*self.live, *self.past])
+        return self._read(sorted(self.files, key=lambda file: file.is_past))
 
     def documents(self) -> list[bytes]:
-        """The documents that exist, in the order of `_id`."""
-        found: list[bytes] = self._read(self.live).column(DOCUMENT).to_pylist()
+        """The documents that exist and fit, in the order of `_id`."""
+        live = [file for file in self.files if not file.is_past]
+        found: list[bytes] = self._read(live).column(DOCUMENT).to_pylist()
         return found
 
     def _read(self, files: Sequence[MirrorFile]) -> pa.Table:
@@ -175,14 +203,18 @@ class MirrorTable:
         *,
         copy_state: CopyState | None = None,
         layout: Layout | None = None,
+        is_given: bool = False,
         through: int | None = None,
     ) -> None:
         """Replace files, together with the table's position, its columns and the state of its copy.
 
-        Raises `HistoryError` if another process has changed the table meanwhile.
+        ``is_given`` if the layout is one that the user has given. Raises `HistoryError` if another process
+        has changed the table meanwhile.
         """
         configuration: dict[str, str] = {}
         described: dict[str, str] = {}
+        if is_given or any(file.is_letters for file in (*added, *removed)):
+            configuration[DEAD_LETTERS] = self._letters_after(added, removed)
         if copy_state is not None:
             configuration[COPY] = copy_state.to_text()
         if layout is not None:
@@ -196,14 +228,23 @@ class MirrorTable:
         is_first = write_commit(
             self,
             "MERGE" if removed else "WRITE",
-            added=added,
-            removed=removed,
+            added=[file for file in added if not file.is_letters],
+            removed=[file for file in removed if not file.is_letters],
             transactions=[] if through is None else position_transactions(THROUGH, through),
             metadata=metadata,
         )
         if not is_first:
             raise HistoryError(f"another process writes to the table in {self.place}; stop one of them")
         self._tidy_log()
+
+    def _letters_after(self, added: Sequence[MirrorFile], removed: Sequence[MirrorFile]) -> str:
+        new = [file for file in added if file.is_letters]
+        if new:
+            # The files' names have to be there when the commit is.
+            open_store(dead_letters_place(self.place), self.store.delta_options).settle()
+        gone = {file.path for file in removed}
+        files = [*(file for file in self.letters if file.path not in gone), *new]
+        return json.dumps([addition(file, changes_data=True) for file in files])
 
     def _tidy_log(self) -> None:
         if self.version - self.log.checkpoint_version() < CHECKPOINT_COMMITS:

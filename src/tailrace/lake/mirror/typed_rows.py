@@ -3,11 +3,14 @@
 Tasks that write beside each other begin with the same columns, and each adds what its documents need. The
 driver adds the columns of all tasks to those of the table. Usually every file then fits as it is: what it
 lacks is null. If two tasks gave one column two types, the files of one are written again.
+
+With a schema that the user has given, columns are never added. Rows then come in two parts: those that fit,
+and dead letters, which have the reason in place of the fields.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -15,15 +18,35 @@ from tailrace.lake.columns.chunks import Rows
 from tailrace.lake.columns.column_types import Layout
 from tailrace.lake.columns.convert import convert
 from tailrace.lake.columns.evolve import SchemaChange, evolve
+from tailrace.lake.columns.fit import DEAD_LETTERS, dead_letter_columns, fit
 from tailrace.lake.columns.kinds import DocumentChanges, TableKind, own_schema
 from tailrace.lake.columns.shape import FieldsShape, Mark
 from tailrace.lake.mirror.data_files import widened
-from tailrace.lake.mirror.layout import policy_of, row_key
+from tailrace.lake.mirror.layout import policy_of
+
+LETTERS: Final = 1
+"""The number of the part that has dead letters; part 0 has the rows that fit"""
 
 
 def table_schema(layout: Layout, kind: TableKind) -> pa.Schema:
     """All columns of a table."""
     return pa.schema([*layout.arrow_schema(), *own_schema(kind)])
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumns:
+    """What decides the columns of a table."""
+
+    layout: Layout = field(default_factory=Layout)
+    kind: TableKind = TableKind.CURRENT
+    is_given: bool = False
+    """Whether the user has given the layout: what does not fit is a dead letter"""
+
+    @property
+    def schemas(self) -> list[pa.Schema]:
+        """All columns of each part."""
+        layouts = [self.layout, DEAD_LETTERS] if self.is_given else [self.layout]
+        return [table_schema(layout, self.kind) for layout in layouts]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,43 +58,60 @@ class FoundColumns:
 
 
 class TypedRows:
-    """Makes rows; its columns grow with the documents."""
+    """Makes rows, in parts; the columns grow with the documents, unless they are given."""
 
-    def __init__(self, layout: Layout, kind: TableKind = TableKind.CURRENT) -> None:
-        self.kind = kind
-        self._layout = layout
-        self._policy = policy_of(kind)
+    def __init__(self, columns: TableColumns) -> None:
+        self._columns = columns
         self._shape = FieldsShape()
 
     @property
-    def found(self) -> FoundColumns:
-        return FoundColumns(self._layout, self._shape)
+    def kind(self) -> TableKind:
+        return self._columns.kind
 
     @property
-    def schema(self) -> pa.Schema:
-        return table_schema(self._layout, self.kind)
+    def found(self) -> FoundColumns:
+        return FoundColumns(self._columns.layout, self._shape)
 
-    def copied(self, documents: Sequence[bytes], at: int) -> pa.Table:
+    @property
+    def schemas(self) -> list[pa.Schema]:
+        return self._columns.schemas
+
+    def copied(self, keys: Sequence[bytes], documents: Sequence[bytes], at: int) -> list[pa.Table]:
         """The rows of documents that were read at a cluster time, in their order."""
         count = len(documents)
-        read = DocumentChanges(list(map(row_key, documents)), documents, [(at, "")] * count, ["read"] * count)
-        return self._rows(documents, read.marks, read.own_columns(self.kind))
+        read = DocumentChanges(keys, documents, [(at, "")] * count, ["read"] * count)
+        return self.rows(documents, read.own_columns(self.kind), read.marks)
 
-    def changed(self, changes: DocumentChanges, own: pa.RecordBatch, chosen: Rows) -> pa.Table:
+    def changed(self, changes: DocumentChanges, own: pa.RecordBatch, chosen: Rows) -> list[pa.Table]:
         """The rows of some changes, whose own columns are given."""
         places = chosen.tolist()
         documents = [changes.documents[place] for place in places]
-        return self._rows(documents, [changes.marks[place] for place in places], own.take(pa.array(chosen)))
+        return self.rows(documents, own.take(pa.array(chosen)), [changes.marks[place] for place in places])
 
-    def _rows(self, documents: Sequence[bytes], marks: Sequence[Mark], own: pa.RecordBatch) -> pa.Table:
-        converted = convert(list(documents), self._layout, self._policy, marks)
-        self._layout = converted.layout
-        self._shape.merge(converted.shape)
-        return pa.Table.from_arrays([*converted.columns.columns, *own.columns], schema=self.schema)
+    def rows(
+        self, documents: Sequence[bytes], own: pa.RecordBatch | pa.Table, marks: Sequence[Mark] | None = None
+    ) -> list[pa.Table]:
+        """The rows of some documents, with their own columns."""
+        if self._columns.is_given:
+            fitted = fit(list(documents), self._columns.layout)
+            refused = [letter.row for letter in fitted.dead_letters]
+            parts = [
+                (fitted.columns, own.take(pa.array(fitted.rows))),
+                (dead_letter_columns(fitted.dead_letters), own.take(pa.array(refused, pa.int64()))),
+            ]
+        else:
+            converted = convert(list(documents), self._columns.layout, policy_of(self.kind), marks)
+            self._columns = replace(self._columns, layout=converted.layout)
+            self._shape.merge(converted.shape)
+            parts = [(converted.columns, own)]
+        return [
+            pa.Table.from_arrays([*fields.columns, *owned.columns], schema=schema)
+            for (fields, owned), schema in zip(parts, self.schemas, strict=True)
+        ]
 
-    def joined(self, tables: Sequence[pa.Table]) -> pa.Table:
-        """Rows one after another, all with the present columns."""
-        schema = self.schema
+    def joined(self, tables: Sequence[pa.Table], part: int = 0) -> pa.Table:
+        """Rows of a part one after another, all with the present columns."""
+        schema = self.schemas[part]
         if not tables:
             return schema.empty_table()
         return pa.concat_tables([widened(table, schema) for table in tables]).combine_chunks()

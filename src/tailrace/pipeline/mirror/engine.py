@@ -20,18 +20,19 @@ from tailrace.events.interval import Interval
 from tailrace.lake.columns.column_types import Layout
 from tailrace.lake.mirror.copy_state import CopyState
 from tailrace.lake.mirror.data_files import MirrorFile
-from tailrace.lake.mirror.grouping import FileChanges, small_past
-from tailrace.lake.mirror.merge import join_past
+from tailrace.lake.mirror.dead_letters import dead_letters_of, publish_dead_letters
+from tailrace.lake.mirror.grouping import FileChanges
 from tailrace.lake.mirror.mirror_table import MirrorTable
 from tailrace.lake.mirror.schema_changes import SchemaChangeTable
 from tailrace.lake.mirror.typed_rows import agreed, fits
 from tailrace.lake.storage.log_store import open_store
 from tailrace.log_lines import fields
 from tailrace.pipeline.mirror.changes import CollectionChanges, IntervalChanges
-from tailrace.pipeline.mirror.lacking import TableChanges, groups_of, lacking_changes
+from tailrace.pipeline.mirror.lacking import TableChanges, groups_of, joined_past, lacking_changes
 from tailrace.pipeline.mirror.mirror_state import MirrorState
 from tailrace.pipeline.mirror.opening import opened_table
 from tailrace.pipeline.mirror.progress import MirrorProgress
+from tailrace.pipeline.mirror.refitting import refit_table
 from tailrace.pipeline.mirror.scope import is_mirrored
 from tailrace.pipeline.mirror.settings import MirrorSettings
 from tailrace.pipeline.mirror.tasks import (
@@ -136,7 +137,8 @@ class MirrorEngine:
             raise UsageError(f"{missing[0]} is not mirrored, so it cannot be copied again")
         for namespace in namespaces:
             mirrored = self._tables[namespace]
-            mirrored.table.commit(removed=mirrored.table.files, copy_state=CopyState())
+            mirrored.table.commit(removed=mirrored.table.all_files, copy_state=CopyState())
+            publish_dead_letters(mirrored.table)
             mirrored.state = CopyState()
 
     def _listed(self) -> list[CollectionFacts]:
@@ -156,6 +158,9 @@ class MirrorEngine:
 
     def _add(self, namespace: str) -> _Mirrored:
         table = opened_table(self._settings, self._state, namespace, is_begun_again=namespace in self._recopy)
+        given = self._settings.schemas.get(namespace)
+        if given is not None:
+            refit_table(table, given, self._run, self._settings.file_bytes)
         mirrored = self._tables[namespace] = _Mirrored(table, table.copy_state)
         return mirrored
 
@@ -251,7 +256,7 @@ class MirrorEngine:
         lower, upper = mirrored.state.limits(number)
         return CopyTask(
             source=self._source,
-            place=mirrored.table.place,
+            places=mirrored.table.places,
             options=mirrored.table.store.delta_options,
             namespace=mirrored.table.namespace,
             number=number,
@@ -262,8 +267,7 @@ class MirrorEngine:
             at=at,
             file_bytes=self._settings.file_bytes,
             documents_per_second=rate,
-            layout=mirrored.table.layout,
-            kind=mirrored.table.kind,
+            columns=mirrored.table.columns,
         )
 
     def _commit_ranges(self, mirrored: _Mirrored, built: Sequence[BuiltRange]) -> None:
@@ -272,6 +276,7 @@ class MirrorEngine:
             state = state.with_range(done.number, done.copied)
         files, layout = self._agreed(mirrored, [done.built for done in built])
         mirrored.table.commit(files, copy_state=state, layout=layout)
+        publish_dead_letters(mirrored.table)
         mirrored.state = state
         self.progress.copied(sum(done.rows for done in built))
 
@@ -347,12 +352,12 @@ class MirrorEngine:
             added, layout = self._agreed(mirrored, [next(results) for _ in groups])
             merged = [file for group in groups for file in group.files]
             removed = list(table.live) if lacking.is_cleared else merged
-            small = small_past(table.past)
-            if small:
-                added += join_past(table.store, small, table.schema, name="joined")
+            small, joined = joined_past(table)
+            added += joined
             short = lacking.state.simplified(through)
             changed_state = None if short == mirrored.state else short
             table.commit(added, [*removed, *small], copy_state=changed_state, layout=layout, through=through)
+            publish_dead_letters(table)
             mirrored.state = short
         for namespace, collection in found.collections.items():
             if namespace in self._tables and self._is_lost(namespace, collection):
@@ -366,14 +371,13 @@ class MirrorEngine:
     ) -> MergeTask:
         table = mirrored.table
         return MergeTask(
-            place=table.place,
+            places=table.places,
             options=table.store.delta_options,
             group=group,
             name=f"merge-{through:016x}",
             is_settling=is_settling,
             file_bytes=self._settings.file_bytes,
-            layout=table.layout,
-            kind=table.kind,
+            columns=table.columns,
         )
 
     def _agreed(
@@ -427,7 +431,9 @@ class MirrorEngine:
     def vacuum(self) -> int:
         """Delete old files of all tables."""
         grace = self._settings.grace_seconds
-        return sum(mirrored.table.vacuum(grace) for mirrored in self._tables.values())
+        tables = list(self.tables.values())
+        tables += [dead_letters_of(table) for table in tables if table.columns.is_given]
+        return sum(table.vacuum(grace) for table in tables)
 
 
 def _is_copied(facts: CollectionFacts | None) -> bool:

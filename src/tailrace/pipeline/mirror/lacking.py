@@ -6,9 +6,11 @@ from itertools import pairwise
 
 from tailrace.lake.columns.kinds import TableKind
 from tailrace.lake.mirror.copy_state import CopyState
-from tailrace.lake.mirror.grouping import FileChanges, changes_by_file
-from tailrace.lake.mirror.merge import CLEAR, RowChange
+from tailrace.lake.mirror.data_files import MirrorFile
+from tailrace.lake.mirror.grouping import FileChanges, changes_by_file, small_past
+from tailrace.lake.mirror.merge import CLEAR, RowChange, join_past
 from tailrace.lake.mirror.mirror_table import MirrorTable
+from tailrace.lake.mirror.typed_rows import LETTERS
 from tailrace.pipeline.mirror.changes import REPLACED, CollectionChanges
 
 
@@ -52,6 +54,17 @@ def groups_of(table: MirrorTable, lacking: TableChanges) -> list[FileChanges]:
     if table.kind.has_past:
         return changes_by_file(table.live, lacking.before, lacking.changes)
     return changes_by_file((), lacking.state, lacking.changes)
+
+
+def joined_past(table: MirrorTable) -> tuple[list[MirrorFile], list[MirrorFile]]:
+    """The small files of past rows, if there are many, and the files that have their rows."""
+    small: list[MirrorFile] = []
+    joined: list[MirrorFile] = []
+    for part, (store, schema) in enumerate(zip(table.stores, table.columns.schemas, strict=True)):
+        found = small_past([file for file in table.past if file.is_letters == (part == LETTERS)])
+        small += found
+        joined += join_past(store, found, schema, name="joined")
+    return small, joined
 
 
 def _state_after(state: CopyState, collection: CollectionChanges, through: int) -> tuple[CopyState, bool]:

@@ -5,7 +5,9 @@ from typing import Final
 
 from tailrace.errors import HistoryError
 from tailrace.lake.mirror.copy_state import CopyState
+from tailrace.lake.mirror.dead_letters import publish_dead_letters
 from tailrace.lake.mirror.mirror_table import MirrorTable
+from tailrace.lake.mirror.typed_rows import TableColumns
 from tailrace.log_lines import fields
 from tailrace.pipeline.mirror.mirror_state import MirrorState
 from tailrace.pipeline.mirror.scope import table_place
@@ -23,9 +25,15 @@ def opened_table(
     """
     place = table_place(settings.root, namespace)
     if not MirrorTable.exists(place):
-        return MirrorTable.create(
-            place, identity=state.identity, namespace=namespace, through=state.through, kind=settings.kind
+        given = settings.schemas.get(namespace)
+        columns = TableColumns(kind=settings.kind)
+        if given is not None:
+            columns = TableColumns(given, settings.kind, is_given=True)
+        table = MirrorTable.create(
+            place, identity=state.identity, namespace=namespace, through=state.through, columns=columns
         )
+        publish_dead_letters(table)
+        return table
     table = MirrorTable.open(place)
     if table.identity != state.identity or table.namespace != namespace:
         raise HistoryError(
@@ -37,6 +45,7 @@ def opened_table(
             f"the table in {place} is of the kind {table.kind}, and stays so: give --kind {table.kind}, or "
             "name another folder"
         )
+    publish_dead_letters(table)
     # One that is ahead was made in a batch that did not come to its end.
     is_ahead = table.version == 0 or table.through > state.through
     if namespace not in state.namespaces and not is_ahead:
@@ -47,7 +56,7 @@ def opened_table(
 def _copy_again(table: MirrorTable, through: int, *, is_begun_again: bool) -> None:
     """Copy a collection again that was not followed for a while."""
     if not table.kind.has_past:
-        removed = table.files
+        removed = table.all_files
     elif is_begun_again or not table.live:
         removed = table.live  # all of its documents were deleted: no change of them can be missing
     else:
@@ -57,3 +66,4 @@ def _copy_again(table: MirrorTable, through: int, *, is_begun_again: bool) -> No
         )
     _LOG.warning("Copied again, because it was not followed", extra=fields(ns=table.namespace))
     table.commit(removed=removed, copy_state=CopyState(), through=through)
+    publish_dead_letters(table)

@@ -1,8 +1,10 @@
 """Settings of a mirror."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
+from tailrace.lake.columns.column_types import Layout
 from tailrace.lake.columns.kinds import TableKind
 from tailrace.lake.mirror.data_files import TARGET_BYTES
 from tailrace.namespaces import NamespaceChoice
@@ -21,6 +23,8 @@ class MirrorSettings:
     chosen: NamespaceChoice
     kind: TableKind = TableKind.CURRENT
     """What the rows of the tables are."""
+    schemas: Mapping[str, Layout] = field(default_factory=dict)
+    """The columns that the user has given, by collection; those of the others are inferred."""
     interval: float | None = None
     """Seconds between the beginnings of two batches; None ends when the tables are complete."""
     max_documents_per_second: float | None = None

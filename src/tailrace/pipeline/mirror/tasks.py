@@ -4,6 +4,7 @@ A task can be pickled, and is called on an executor or in this process. It may r
 attempt that nobody commits are deleted later.
 """
 
+import operator
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,12 +21,14 @@ from tailrace.lake.columns.kinds import KEY, TableKind
 from tailrace.lake.mirror.copy_state import CopiedRange
 from tailrace.lake.mirror.data_files import MirrorFile, write_rows
 from tailrace.lake.mirror.grouping import FileChanges
-from tailrace.lake.mirror.merge import merge_changes, rewrite
-from tailrace.lake.mirror.typed_rows import FoundColumns, TypedRows
-from tailrace.lake.storage.log_store import open_store
+from tailrace.lake.mirror.layout import row_key
+from tailrace.lake.mirror.merge import merge_changes, refit, rewrite
+from tailrace.lake.mirror.typed_rows import LETTERS, FoundColumns, TableColumns, TypedRows
+from tailrace.lake.storage.log_store import LogStore, open_store
 from tailrace.namespaces import NamespaceChoice
 from tailrace.pipeline.mirror.changes import IntervalChanges, read_changes
-from tailrace.sources.deployments.collections import CollectionReader, DocumentRange, lacks_snapshots
+from tailrace.sources.deployments.collections import CollectionReader
+from tailrace.sources.deployments.document_range import DocumentRange, lacks_snapshots
 from tailrace.sources.source import OplogSource
 
 _GONE: Final = frozenset({
@@ -70,7 +73,7 @@ class CopyTask:
     """Copies a range of a collection to files."""
 
     source: DocumentSource
-    place: str
+    places: Sequence[str]
     options: Mapping[str, str] | None
     namespace: str
     number: int
@@ -84,8 +87,7 @@ class CopyTask:
     """The cluster time to read at"""
     file_bytes: int
     documents_per_second: float | None
-    layout: Layout
-    kind: TableKind
+    columns: TableColumns
 
     def __call__(self) -> "BuiltRange":
         reader = self.source.collections
@@ -112,30 +114,40 @@ class CopyTask:
 
     def _built(self, reader: CollectionReader, wanted: DocumentRange | None, at: int | None) -> "BuiltRange":
         """Copy a range; None of a collection that is not there."""
-        store = open_store(self.place, self.options)
-        name = f"copy-{self.at:016x}-{self.number:05d}"
         files: list[MirrorFile] = []
-        held: list[pa.Table] = []
-        typed = TypedRows(self.layout, self.kind)
+        held: list[list[pa.Table]] = []
+        typed = TypedRows(self.columns)
         last = b""
         batches = iter(()) if wanted is None else reader.read(wanted, at)
         for documents in _paced(batches, self.documents_per_second):
-            rows = typed.copied(documents, self.at if at is None else at)
+            keys = list(map(row_key, documents))
             if self.by_index:
-                last = _check_order(rows, last, self.namespace)
-            held.append(rows)
-            if self.by_index and sum(piece.nbytes for piece in held) >= self.file_bytes:
-                files += write_rows(store, typed.joined(held), name=name, target_bytes=1 << 62)
+                last = _check_order(keys, last, self.namespace)
+            held.append(typed.copied(keys, documents, self.at if at is None else at))
+            if self.by_index and sum(piece.nbytes for parts in held for piece in parts) >= self.file_bytes:
+                files += self._written(typed, held)
                 held = []
-        rows = typed.joined(held)
-        if not self.by_index:
-            rows = rows.take(pc.sort_indices(rows.column(KEY)))
-        target = 1 << 62 if self.by_index else self.file_bytes
-        files += write_rows(store, rows, name=name, target_bytes=target)
+        files += self._written(typed, held)
         # Without a snapshot every document is as it was at some moment since the task was planned.
         settled = max(self.at, reader.newest_time()) if at is None else at
         copied = CopiedRange(self.at if at is None else at, settled)
         return BuiltRange(self.namespace, self.number, copied, BuiltFiles(tuple(files), typed.found))
+
+    def _written(self, typed: TypedRows, held: Sequence[Sequence[pa.Table]]) -> list[MirrorFile]:
+        """The files of some rows; those of a range come in order, and fill one file."""
+        files: list[MirrorFile] = []
+        for part, store in enumerate(open_stores(self.places, self.options)):
+            rows = typed.joined([parts[part] for parts in held], part)
+            if not self.by_index:
+                rows = rows.take(pc.sort_indices(rows.column(KEY)))
+            files += write_rows(
+                store,
+                rows,
+                name=f"copy-{self.at:016x}-{self.number:05d}",
+                target_bytes=1 << 62 if self.by_index else self.file_bytes,
+                is_letters=part == LETTERS,
+            )
+        return files
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,20 +172,19 @@ class BuiltRange:
         return sum(file.rows for file in self.built.files)
 
 
-def _check_order(rows: pa.Table, last: bytes, namespace: str) -> bytes:
+def _check_order(keys: Sequence[bytes], last: bytes, namespace: str) -> bytes:
     """The last key of rows that come in the order of the index; raises `PipelineError` if they do not."""
-    keys = rows.column(KEY).combine_chunks()
-    count = len(keys)
-    is_rising = keys[0].as_py() > last and (
-        count == 1 or pc.all(pc.less(keys.slice(0, count - 1), keys.slice(1))).as_py()
-    )
-    if not is_rising:
+    if not all(map(operator.lt, [last, *keys], keys)):
         raise PipelineError(
             f"{namespace} has two documents with one _id, or another order; a sharded collection whose _id "
             "is not unique cannot be mirrored"
         )
-    found: bytes = keys[count - 1].as_py()
-    return found
+    return keys[-1]
+
+
+def open_stores(places: Sequence[str], options: Mapping[str, str] | None) -> list[LogStore]:
+    """The stores of the parts of a table."""
+    return [open_store(place, options) for place in places]
 
 
 def _paced(batches: Iterable[list[bytes]], per_second: float | None) -> Iterator[list[bytes]]:
@@ -204,19 +215,18 @@ class ChangesTask:
 class MergeTask:
     """Applies changes to some files of a table."""
 
-    place: str
+    places: Sequence[str]
     options: Mapping[str, str] | None
     group: FileChanges
     name: str
     is_settling: bool
     file_bytes: int
-    layout: Layout
-    kind: TableKind
+    columns: TableColumns
 
     def __call__(self) -> BuiltFiles:
-        typed = TypedRows(self.layout, self.kind)
+        typed = TypedRows(self.columns)
         files = merge_changes(
-            open_store(self.place, self.options),
+            open_stores(self.places, self.options),
             self.group.files,
             self.group.changes,
             typed,
@@ -225,6 +235,21 @@ class MergeTask:
             target_bytes=self.file_bytes,
         )
         return BuiltFiles(tuple(files), typed.found)
+
+
+@dataclass(frozen=True, slots=True)
+class RefitTask:
+    """Writes files again, in the columns of a schema that was changed."""
+
+    places: Sequence[str]
+    options: Mapping[str, str] | None
+    files: Sequence[MirrorFile]
+    columns: TableColumns
+    file_bytes: int
+
+    def __call__(self) -> list[MirrorFile]:
+        stores = open_stores(self.places, self.options)
+        return refit(stores, self.files, TypedRows(self.columns), name="refit", target_bytes=self.file_bytes)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from tailrace.errors import CommandError
 from tailrace.events.cluster_time import from_timestamp, to_timestamp
 from tailrace.sources.deployments import rights
 from tailrace.sources.deployments.clients import Client
+from tailrace.sources.deployments.document_range import DocumentRange
 from tailrace.sources.deployments.driver_errors import driver_errors
 
 _RAW: Final = CodecOptions(document_class=RawBSONDocument)
@@ -28,13 +29,6 @@ _INTERNAL: Final = frozenset({"admin", "config", "local"})
 _NOT_OF_USERS: Final = ("system.", "tmp.agg_out.", "tmp.mr.")
 """Beginnings of names that servers give: what `$out` and mapReduce write is renamed in the end"""
 _SAMPLES_PER_PART: Final = 20
-_NO_SNAPSHOTS: Final = frozenset({
-    int(ErrorCode.InvalidOptions),
-    int(ErrorCode.IllegalOperation),
-    int(ErrorCode.CommandNotSupported),
-    int(ErrorCode.NotImplemented),
-})  # fmt: skip
-"""Errors of servers that have no snapshot reads outside of transactions"""
 
 _read_int32 = rawbson.INT32_LE.unpack_from
 
@@ -61,17 +55,6 @@ class CollectionFacts:
         if self.is_capped:
             return "it is capped, and the oplog does not have what falls out of it"
         return None
-
-
-@dataclass(frozen=True, slots=True)
-class DocumentRange:
-    """A part of a collection; bounds are documents with an `_id`, the upper one is not included."""
-
-    namespace: str
-    lower: bytes | None = None
-    upper: bytes | None = None
-    by_index: bool = True
-    """Whether it is read in the order of `_id`; the index of a collection with a collation has another one"""
 
 
 def is_ordinary(namespace: str) -> bool:
@@ -213,11 +196,6 @@ def _raw_of(document: Any) -> bytes:
     """The bytes of a `RawBSONDocument`; PyMongo declares the type of a decoded document."""
     raw: bytes = document.raw
     return raw
-
-
-def lacks_snapshots(error: CommandError) -> bool:
-    """Whether an error means that a server cannot read at a cluster time at all."""
-    return error.code in _NO_SNAPSHOTS
 
 
 def _batch(reply: RawBSONDocument) -> tuple[int, list[bytes]]:
