@@ -87,6 +87,39 @@ def test_a_status_without_a_group_is_that_of_all(calls: Calls, here: Here, tailr
     )
 
 
+def test_the_status_of_a_deployment_shows_its_groups(calls: Calls, here: Here, tailrace_uri: str) -> None:
+    text = here("status", tailrace_uri).lines
+    (line,) = [line for line in text if line.startswith(f"group       {calls.group}  ")]
+    assert f"consumes {calls.namespace}  no workers  read until " in line
+    assert "lag 5 events, " in line
+    assert line.endswith("  0 dead letters")
+    found = json.loads(here("status", tailrace_uri, "--json").output)
+    assert calls.status() in found["groups"]
+
+
+def test_a_group_that_lags_or_cannot_go_on_is_a_fault_of_the_status(here: Here) -> None:
+    with ReplicaSet() as replica_set:
+        orders = replica_set.client().shop.orders
+        orders.insert_one({"_id": 0})
+        begin = json.dumps({"$timestamp": {"t": replica_set.cluster_time.time, "i": 1}})
+        first = ("consume", replica_set.uri, "billing", "shop.orders", "--start-at", begin, "--max", "1")
+        assert here(*first).code == 0
+        replica_set.advance_clock(3600)
+        orders.insert_one({"_id": 1})
+        late = here("status", replica_set.uri)
+        assert late.code == 1
+        (fault,) = [line for line in late.lines if line.startswith("wrong ")]
+        assert fault.startswith("wrong       the group billing is 1.0 hours after the newest write, ")
+        assert fault.endswith("; no worker runs; start one")
+        assert here("status", replica_set.uri, "--max-lag", "2h").code == 0
+        assert here("consume", replica_set.uri, "billing", "--pause").code == 0
+        assert here("status", replica_set.uri).code == 0
+        replica_set.truncate_oplog()
+        lost = here("status", replica_set.uri, "--json")
+        assert lost.code == 1
+        assert "the group billing cannot go on: " in json.loads(lost.output)["faults"][0]
+
+
 def test_a_paused_group_is_shown_and_resumed(calls: Calls) -> None:
     assert calls.do("--pause").code == 0
     assert calls.status()["paused"] is True

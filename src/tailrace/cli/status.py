@@ -20,6 +20,7 @@ from tailrace.cli.asking.deployment import ask_deployment
 from tailrace.cli.asking.history import facts_of, history_in
 from tailrace.cli.asking.mirror import mirror_in
 from tailrace.cli.asking.report import Report, State
+from tailrace.cli.consuming.arguments import add_positions_argument, positions_argument
 from tailrace.cli.failures import STANDARD_OUTPUT, writing_to
 from tailrace.cli.output import print_line
 from tailrace.cli.pipeline import duration
@@ -50,6 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         f"the data directory of a server that has a history; default: the variable {SOURCE_VARIABLE}",
     )
     add_connection_arguments(parser)
+    add_positions_argument(parser)
     add("--json", action="store_true", help="print one JSON object")
     add("--watch", action="store_true", help="print it again every two seconds, until interrupted")
     add(
@@ -57,7 +59,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=duration,
         default="60s",
         metavar="TIME",
-        help="a history, a mirror or a stream with a larger lag is degraded; default: %(default)s",
+        help="a history, a mirror, a stream or a group with a larger lag is degraded; default: %(default)s",
     )
 
 
@@ -69,8 +71,9 @@ def run(arguments: argparse.Namespace) -> int:
             raise UsageError(
                 "name what to look at: a connection string, or the folder of a history or mirror"
             )
+    positions = _positions(arguments, place)
     while True:
-        report = _report(place, arguments.max_lag)
+        report = _report(place, positions, arguments.max_lag)
         if arguments.watch and not arguments.json and sys.stdout is not None and sys.stdout.isatty():
             print_line(_CLEAR_SCREEN)
         print_line(_as_json(report) if arguments.json else report.as_text())
@@ -81,13 +84,25 @@ def run(arguments: argparse.Namespace) -> int:
         time.sleep(_SECONDS_BETWEEN)
 
 
-def _report(place: str, max_lag: float) -> Report:
+def _positions(arguments: argparse.Namespace, place: str) -> str | None:
+    """Where the groups keep their positions; nothing is created by asking."""
+    positions = positions_argument(arguments)
+    if positions is None:
+        return None
+    if not isinstance(place, ConnectionString):
+        raise UsageError("--positions belongs to the connection string of a deployment")
+    if not is_uri(positions) and not os.path.exists(positions):
+        raise UsageError(f"there is no file {positions}; tailrace consume --positions creates it")
+    return positions
+
+
+def _report(place: str, positions: str | None, max_lag: float) -> Report:
     now = time.time()
     shown = place.shown if isinstance(place, ConnectionString) else place
     report = Report(shown, now)
     try:
         if isinstance(place, ConnectionString):
-            report.deployment = ask_deployment(place, now)
+            report.deployment = ask_deployment(place, now, positions)
             report.history = report.deployment.history
             report.kernel = (report.deployment.pipeline or {}).get("kernel")
         else:

@@ -15,9 +15,11 @@ import pytest
 
 from tailrace import ConsumerGroup, consume
 from tailrace.testing.replica_set import ReplicaSet
+from tailrace.testing.sharded_cluster import ShardedCluster
 from tests.client.groups.crew import SECONDS, Crew, crew, wait_until_done
 
 Line = dict[str, Any]
+Server = ReplicaSet | ShardedCluster
 LEASE = "1"
 LONG_LEASE = "2"
 """For a test in which no worker that runs may be taken for stopped, on a busy machine."""
@@ -27,7 +29,7 @@ KEYS = 12
 class Writer:
     """Writes to documents, one number after another for each, and remembers what it wrote."""
 
-    def __init__(self, server: ReplicaSet, rng: random.Random) -> None:
+    def __init__(self, server: Server, rng: random.Random) -> None:
         self.shop = server.client().shop
         self._rng = rng
         self.numbers = dict.fromkeys(range(KEYS), 0)
@@ -45,7 +47,7 @@ class Writer:
         self.shop.temporary.drop()
 
 
-def command_line(server: ReplicaSet, log: Path, lease: str) -> tuple[str, ...]:
+def command_line(server: Server, log: Path, lease: str) -> tuple[str, ...]:
     return ("-m", "tests.client.groups.worker", server.uri, "counting", "shop", str(log), lease)
 
 
@@ -73,11 +75,13 @@ def check_barrier(found: list[Line], before: dict[int, int], reason: str) -> Non
     assert reached == before, reason
 
 
-def kill_workers(folder: Path, seed: int, kills: int) -> None:
+def kill_workers(folder: Path, seed: int, kills: int, kind: type[Server] = ReplicaSet) -> None:
     rng = random.Random(seed)
     reason = f"seed {seed}"
     log = folder / f"handled-{seed}"
-    with ReplicaSet() as server:
+    with kind() as server:
+        if isinstance(server, ShardedCluster):
+            share_counters(server)
         consume(server.uri, "counting", ns="shop").close()  # the group begins here
         with crew(*command_line(server, log, LEASE)) as workers:
             for _ in range(2):
@@ -97,6 +101,13 @@ def kill_workers(folder: Path, seed: int, kills: int) -> None:
         check_barrier(found, before, reason)
 
 
+def share_counters(cluster: ShardedCluster) -> None:
+    """Let the documents of the writer be on both shards."""
+    client = cluster.client()
+    client.admin.command("shardCollection", "shop.counters", key={"_id": "hashed"})
+    assert len(set(client.config.chunks.distinct("shard"))) == 2
+
+
 def _kill_one(workers: Crew, rng: random.Random, log: Path, handled: int) -> None:
     """Kill a worker after so many events were handled, or after a while."""
     deadline = time.monotonic() + rng.uniform(0, 1.5)
@@ -107,6 +118,10 @@ def _kill_one(workers: Crew, rng: random.Random, log: Path, handled: int) -> Non
 
 def test_killed_workers_lose_nothing_and_keep_the_order_of_each_document(tmp_path: Path) -> None:
     kill_workers(tmp_path, seed=1, kills=2)
+
+
+def test_a_killed_worker_of_a_group_on_a_sharded_cluster_loses_nothing(tmp_path: Path) -> None:
+    kill_workers(tmp_path, seed=2, kills=1, kind=ShardedCluster)
 
 
 @pytest.mark.slow

@@ -5,9 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from tailrace.cli.asking import words
+from tailrace.cli.asking.groups import groups_of
 from tailrace.cli.asking.history import HistoryFacts, facts_of_server
 from tailrace.cli.asking.oplog import ShardOplog, oplog_of
 from tailrace.cli.asking.streams import OpenStream, streams_of
+from tailrace.client.groups.control import GroupStatus
 from tailrace.errors import AccessError, CommandError
 from tailrace.sources.deployments.clients import Client, open_client, shard_uri
 from tailrace.sources.deployments.driver_errors import driver_errors
@@ -30,6 +32,8 @@ class Deployment:
     """Addresses, and their states."""
     oplogs: list[ShardOplog] = field(default_factory=list)
     streams: list[OpenStream] = field(default_factory=list)
+    groups: list[GroupStatus] | str = field(default_factory=list)
+    """Consumer groups, or why they cannot be shown: few users may read their positions."""
     pipeline: dict[str, Any] | None = None
     history: HistoryFacts | None = None
     has_history: bool = False
@@ -41,8 +45,11 @@ class Deployment:
         return f"{self.name}, {self.kind}, up {words.span(self.uptime)}"
 
 
-def ask_deployment(uri: str, now: float) -> Deployment:
-    """Raises `SourceUnavailableError` if nobody answers, `AccessError` if the user may see nothing."""
+def ask_deployment(uri: str, now: float, positions: str | None = None) -> Deployment:
+    """``positions`` is where groups keep them, if not in the server.
+
+    Raises `SourceUnavailableError` if nobody answers, `AccessError` if the user may see nothing.
+    """
     with open_client(uri) as client:
         with driver_errors(uri, _MONITOR):
             hello = client.admin.command("hello")
@@ -58,6 +65,8 @@ def ask_deployment(uri: str, now: float) -> Deployment:
         found.streams = (
             _see(found, lambda: streams_of(client, uri, found.oplogs, now, on_router=on_router)) or []
         )
+        if found.is_ours or positions is not None:
+            found.groups = _groups(client, uri, positions)
     return found
 
 
@@ -78,6 +87,13 @@ def _described(
         history=None if section is None else facts_of_server(section),
         has_history=section is not None,
     )
+
+
+def _groups(client: Client, uri: str, positions: str | None) -> list[GroupStatus] | str:
+    try:
+        return groups_of(client, uri, positions)
+    except AccessError as error:
+        return error.message
 
 
 def _see(found: Deployment, ask: Callable[[], T]) -> T | None:

@@ -6,8 +6,11 @@ from typing import Any, Final
 
 from tailrace.cli.asking import words
 from tailrace.cli.asking.deployment import Deployment, faults_of
+from tailrace.cli.asking.groups import faults_of_group
 from tailrace.cli.asking.history import HistoryFacts
 from tailrace.cli.asking.mirror import MirrorFacts
+from tailrace.cli.consuming.report import as_document, as_line
+from tailrace.client.groups.control import GroupStatus
 
 _LABEL_WIDTH: Final = 12
 _MOST_STREAMS: Final = 20
@@ -50,6 +53,8 @@ class Report:
             self.faults += [f"not everything can be shown: {sentence}" for sentence in found.hidden]
             self._judge_pipeline(found)
             self._judge_streams(found, max_lag)
+            if not isinstance(found.groups, str):
+                self.faults += [fault for group in found.groups for fault in faults_of_group(group, max_lag)]
         if self.history is not None and self.history.lag_seconds > max_lag:
             self.faults.append(
                 f"the history is {words.span(self.history.lag_seconds)} after its source, more than "
@@ -107,6 +112,7 @@ class Report:
                 "members": [{"name": name, "state": state} for name, state in found.members],
                 "oplogs": [oplog.as_document(self.now) for oplog in found.oplogs],
                 "streams": [stream.as_document() for stream in found.streams],
+                "groups": _documents(found.groups),
                 "pipeline": found.pipeline,
             }
         if self.history is not None:
@@ -127,6 +133,7 @@ class Report:
                 rows.append(("stream", f"and {len(found.streams) - _MOST_STREAMS} more; --json lists all"))
             if not found.streams:
                 rows.append(("stream", "none is open"))
+            rows += _groups(found.groups)
             if found.pipeline is not None:
                 rows.append(("pipeline", _pipeline(found.pipeline)))
         if self.history is not None:
@@ -142,6 +149,16 @@ class Report:
         lines = [f"{label:<{_LABEL_WIDTH}}{text}" for label, text in rows]
         last = f"{self.state}: {self.unreachable}" if self.unreachable is not None else str(self.state)
         return "\n".join([*lines, last])
+
+
+def _documents(groups: list[GroupStatus] | str) -> list[dict[str, Any]] | None:
+    return None if isinstance(groups, str) else [as_document(group) for group in groups]
+
+
+def _groups(groups: list[GroupStatus] | str) -> list[tuple[str, str]]:
+    if isinstance(groups, str):
+        return [("group", f"not shown: {groups}")]
+    return [("group", as_line(group)) for group in groups]
 
 
 def _pipeline(section: dict[str, Any]) -> str:

@@ -23,12 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the connection string of a deployment; then GROUP; then DB or DB.COLL, by default everything",
     )
     add_connection_arguments(parser)
-    add(
-        "--positions",
-        metavar="PLACE",
-        help="where the positions are kept: mongodb://HOST/DB.COLLECTION, or a file for the workers of this "
-        "machine; default: a Tailrace server keeps them itself",
-    )
+    add_positions_argument(parser)
     add(
         "--slots",
         type=int,
@@ -67,6 +62,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="print the dead letters, or run --exec, and remove what succeeds",
     )
     add("--delete", action="store_true", help="remove the group, its positions and its dead letters")
+
+
+def add_positions_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--positions",
+        metavar="PLACE",
+        help="where the positions are kept: mongodb://HOST/DB.COLLECTION, or a file for the workers of this "
+        "machine; default: a Tailrace server keeps them itself",
+    )
 
 
 def job_of(arguments: argparse.Namespace) -> str | None:

@@ -1,4 +1,4 @@
-"""What `tailrace consume` prints about a group."""
+"""What `tailrace consume` and `tailrace status` print about a group."""
 
 import json
 from datetime import UTC
@@ -28,8 +28,20 @@ def as_text(status: GroupStatus) -> str:
     return "\n".join(f"{label:<{_LABEL_WIDTH}}{text}" for label, text in rows)
 
 
+def as_line(status: GroupStatus) -> str:
+    return (
+        f"{status.name}  consumes {status.namespace or 'everything'}  {_state(status)}  "
+        f"read until {words.moment(_seconds(status))}  lag {_lag(status)}  "
+        f"{status.dead_letters:,} dead letters"
+    )
+
+
 def as_json(status: GroupStatus) -> str:
-    fields: dict[str, Any] = {
+    return json.dumps(as_document(status))
+
+
+def as_document(status: GroupStatus) -> dict[str, Any]:
+    return {
         "group": status.name,
         "namespace": status.namespace,
         "paused": status.is_paused,
@@ -51,7 +63,6 @@ def as_json(status: GroupStatus) -> str:
             for member in status.members
         ],
     }
-    return json.dumps(fields)
 
 
 def letter_line(letter: DeadLetter) -> str:

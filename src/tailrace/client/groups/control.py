@@ -32,7 +32,6 @@ from tailrace.events.resume_token import cluster_time_of
 
 MOST_COUNTED: Final = 10_000
 """Events that are counted for a lag; a group with more has a lag of more."""
-_COUNT_SECONDS: Final = 10.0
 _AWAIT_MS: Final = 100
 
 
@@ -136,8 +135,11 @@ class ConsumerGroup:
         self._state()
         return run(replaying(self._store, self.name, handle, limit))
 
-    def status(self) -> GroupStatus:
-        """Where the group is; its lag is counted by reading the stream from its oldest position."""
+    def status(self, count_seconds: float = 10.0) -> GroupStatus:
+        """Where the group is; its lag is counted by reading the stream from its oldest position.
+
+        That takes ``count_seconds`` at most; a group with more events has a lag of more.
+        """
         state = self._state()
         owners = [slot.owner for slot in state.slots]
         return GroupStatus(
@@ -148,7 +150,7 @@ class ConsumerGroup:
             slots={owner: owners.count(owner) for owner in dict.fromkeys(owners)},
             members=state.members,
             dead_letters=run(self._store.count_letters(self.name)),
-            lag=self._lag(state),
+            lag=self._lag(state, count_seconds),
         )
 
     def _state(self) -> GroupState:
@@ -157,23 +159,23 @@ class ConsumerGroup:
             raise missing(self._store, self.name)
         return state
 
-    def _lag(self, state: GroupState) -> GroupLag:
+    def _lag(self, state: GroupState, count_seconds: float) -> GroupLag:
         now = from_timestamp(self._client.admin.command("ping")["operationTime"])
         position = state.oldest_position
         seconds = float(max(seconds_of(now) - seconds_of(cluster_time_of(text_of(position))), 0))
         try:
-            events, is_all = self._count(state, now)
+            events, is_all = self._count(state, now, count_seconds)
         except OperationFailure as error:
             reason = (error.details or {}).get("errmsg", "the server gave no reason")
             return GroupLag(0, False, seconds, f"{reason} ({error.code})")
         return GroupLag(events, is_all, 0.0 if is_all and not events else seconds)
 
-    def _count(self, state: GroupState, until: int) -> tuple[int, bool]:
+    def _count(self, state: GroupState, until: int, seconds: float) -> tuple[int, bool]:
         """How many events the slots have not handled, and whether all were counted."""
         stream_options = documents.decode(extjson.loads(state.stream))
         watched = watched_in(self._client, state.namespace)
         pipeline = without_own_changes(stream_options["pipeline"], watched, self._store)
-        deadline = time.monotonic() + _COUNT_SECONDS
+        deadline = time.monotonic() + seconds
         count = 0
         with watch(
             watched.target,
