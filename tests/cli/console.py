@@ -1,7 +1,10 @@
 """Run the console script in a child process, as a shell does, or in this process, which is faster."""
 
+import logging
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +47,18 @@ class Here:
         self._capture = capture
 
     def __call__(self, *arguments: str | Path) -> Outcome:
-        code = main([str(argument) for argument in arguments])
+        with _servers_are_quiet():
+            code = main([str(argument) for argument in arguments])
         output, error = self._capture.readouterr()
         return Outcome(code, output, error.decode())
+
+
+@contextmanager
+def _servers_are_quiet() -> Iterator[None]:
+    """Servers that run in this process log whenever they want; their lines are not the command's."""
+    log = logging.getLogger("tailrace.server")
+    log.propagate = False
+    try:
+        yield
+    finally:
+        log.propagate = True
