@@ -3,9 +3,10 @@
 A driver with its default options writes to a real server, and the pipeline reads the oplog. The floor is what
 any program in Python has to do: read the same entries through PyMongo, as raw batches, and write the finished
 rows with pyarrow, in as many processes. `format("tailrace")` is read with the columns of the MongoDB Spark
-Connector, as text, and written to Parquet, as the Connector's are. Peers are measured in the same run if the
+Connector as text, and written to Parquet, as the Connector's are. Peers are measured in the same run if the
 folder that TAILRACE_PEERS names has them: `debezium/` with DebeziumBench.class and `jars/`; `connector/` with
-connector.py, `jars/` and `venv/`. Without a real server there is nothing to measure.
+connector.py, `jars/` and `venv/`. Without a real server nothing is measured. With ``--full`` there are
+five times as many changes, so that starting and planning a query count less.
 """
 
 import os
@@ -28,6 +29,7 @@ from pymongo import DeleteOne, MongoClient, UpdateOne
 from pyspark.sql import DataFrame, SparkSession
 
 from bench.figures import print_goal
+from bench.spark_history import FULL_VARIABLE
 from bench.spark_history_job import descendants, seconds_of, workers_seconds
 from tailrace.events.cluster_time import to_timestamp
 from tailrace.lake.bulk.kernel import kernel_in_words
@@ -42,10 +44,8 @@ from tests.oracle.real_server import missing_mongod, real_replica_set
 
 PEERS_VARIABLE = "TAILRACE_PEERS"
 PEER_SECONDS = 400
-DOCUMENTS = 120_000
-"""Each is inserted; most are updated, and some deleted."""
-UPDATES, DELETES = 90_000, 30_000
-CHANGES = DOCUMENTS + UPDATES + DELETES
+DOCUMENTS, DOCUMENTS_FULL = 120_000, 600_000
+"""Each is inserted; three of four are updated, and one of four deleted."""
 BATCH = 5_000
 WORKERS = 2
 ROUNDS = 2
@@ -54,16 +54,22 @@ COLUMNS = ("_id", "operationType", "clusterTime", "ns", "documentKey", "fullDocu
 POLL_SECONDS = 0.1
 
 
+def changes() -> int:
+    """How many changes there are."""
+    return 2 * (DOCUMENTS_FULL if os.environ.get(FULL_VARIABLE) else DOCUMENTS)
+
+
 def write(client: MongoClient[dict[str, Any]]) -> None:
     """Insert, update and delete documents, retryable as a driver does it by default."""
     orders = client[DATABASE][COLLECTION]
     keys: list[Any] = []
-    for start in range(0, DOCUMENTS, BATCH):
+    documents = changes() // 2
+    for start in range(0, documents, BATCH):
         keys += orders.insert_many([_order(number) for number in range(start, start + BATCH)]).inserted_ids
     change = {"$set": {"status": "paid", "total": 7.5}}
-    for start in range(0, UPDATES, BATCH):
+    for start in range(0, documents * 3 // 4, BATCH):
         orders.bulk_write([UpdateOne({"_id": key}, change) for key in keys[start : start + BATCH]])
-    for start in range(0, DELETES, BATCH):
+    for start in range(0, documents // 4, BATCH):
         orders.bulk_write([DeleteOne({"_id": key}) for key in keys[start : start + BATCH]])
 
 
@@ -118,7 +124,7 @@ def stream(uri: str, spark: SparkSession, start: float, folder: Path) -> tuple[f
         "change.stream.startup.mode": "timestamp",
         "change.stream.startup.mode.timestamp.start.at.operation.time": str(int(start)),
     }
-    changes = spark.readStream.format("tailrace").options(**options).schema(schema).load()
+    read = spark.readStream.format("tailrace").options(**options).schema(schema).load()
     written, last, worked = 0, 0.0, 0.0
     began, used = time.perf_counter(), _processes_seconds()
 
@@ -128,13 +134,13 @@ def stream(uri: str, spark: SparkSession, start: float, folder: Path) -> tuple[f
         written = spark.read.parquet(str(folder / "rows")).count()
         last, worked = time.perf_counter(), _processes_seconds() - used
 
-    writer = changes.writeStream.foreachBatch(keep).option("checkpointLocation", str(folder / "checkpoint"))
+    writer = read.writeStream.foreachBatch(keep).option("checkpointLocation", str(folder / "checkpoint"))
     query = writer.trigger(processingTime="1 second").start()
-    while written < CHANGES and time.perf_counter() - began < PEER_SECONDS and query.isActive:
+    while written < changes() and time.perf_counter() - began < PEER_SECONDS and query.isActive:
         time.sleep(POLL_SECONDS)
     query.stop()
-    if written != CHANGES:
-        raise SystemExit(f'format("tailrace") returned {written} rows of {CHANGES}')
+    if written != changes():
+        raise SystemExit(f'format("tailrace") returned {written} rows of {changes()}')
     return written / (last - began), worked
 
 
@@ -148,7 +154,7 @@ def debezium(folder: Path, uri: str, start: float) -> "Peer":
     program = folder / "debezium"
     if not (program / "DebeziumBench.class").exists():
         return Peer(f"skipped: no {program}/DebeziumBench.class")
-    command = ["java", "-cp", "jars/*:.", "DebeziumBench", uri, f"{DATABASE}.{COLLECTION}", str(CHANGES)]
+    command = ["java", "-cp", "jars/*:.", "DebeziumBench", uri, f"{DATABASE}.{COLLECTION}", str(changes())]
     return _peer([*command, str(int(start * 1000))], program)
 
 
@@ -158,7 +164,7 @@ def connector(folder: Path, uri: str, start: float) -> "Peer":
     if not (program / "venv").exists():
         return Peer(f"skipped: no {program}/venv")
     command = ["venv/bin/python", "connector.py", "jars", uri, DATABASE, COLLECTION]
-    return _peer([*command, str(int(start)), str(CHANGES)], program)
+    return _peer([*command, str(int(start)), str(changes())], program)
 
 
 @dataclass(frozen=True)
@@ -183,7 +189,7 @@ def _peer(command: Sequence[str], folder: Path) -> Peer:
         return Peer(f"skipped: {(done.stderr or done.stdout).strip().splitlines()[-1:]}")
     after = getrusage(RUSAGE_CHILDREN)
     worked = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
-    each = worked / CHANGES * 1e6
+    each = worked / changes() * 1e6
     rate = int(found[1])
     return Peer(f"{rate:12,} events/s, {each:.1f} µs of processor time each, Java's start included", rate)
 
@@ -210,15 +216,15 @@ def main() -> None:
             client[DATABASE].create_collection(COLLECTION)
             start = time.time()
             write(client)
-        print(f"real-history: {CHANGES:,} changes by PyMongo with its default options, local[{WORKERS}]")
+        print(f"real-history: {changes():,} changes by PyMongo with its default options, local[{WORKERS}]")
         print(f"  kernel: {kernel_in_words()}")
         spark = start_session(f"local[{WORKERS}]", {})
         runs = [build(real.uri, spark, Path(name, f"history{number}")) for number in range(ROUNDS + 1)]
         spark.stop()
         table, seconds, worked = min(runs[1:], key=lambda run: run[1])
         rows = sum(file.rows for file in table.files)
-        if rows < CHANGES:
-            raise SystemExit(f"{rows} rows of {CHANGES} changes")
+        if rows < changes():
+            raise SystemExit(f"{rows} rows of {changes()} changes")
         floor_rate, floor_worked = floor(real.uri, table, Path(name))
         print(f"  floor                 {floor_rate:12,.0f} events/s: read by PyMongo, written by pyarrow")
         each = worked / rows * 1e6
@@ -231,7 +237,7 @@ def main() -> None:
         streams = [stream(real.uri, spark, start, folder) for folder in folders]
         spark.stop()
         read_rate, read_worked = max(streams)
-        each = read_worked / CHANGES * 1e6
+        each = read_worked / changes() * 1e6
         print(f'  format("tailrace")    {read_rate:12,.0f} rows/s, {each:.1f} µs of processor time each')
         peers = Path(os.environ.get(PEERS_VARIABLE) or "peers").absolute()
         for title, run, own in (

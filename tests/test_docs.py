@@ -19,6 +19,11 @@ from tailrace.bson.documents import encode
 from tailrace.cli.commands import COMMANDS
 from tailrace.cli.main import FAILED, INTERRUPTED, NO_READER, USED_WRONGLY
 from tailrace.events.resume_token import ResumeToken
+from tailrace.pipeline.mirror.engine import MirrorEngine
+from tailrace.pipeline.mirror.job import MirrorJob
+from tailrace.pipeline.mirror.scope import mirrored_namespaces
+from tailrace.pipeline.mirror.settings import MirrorSettings
+from tailrace.sources.deployments.deployment import DeploymentSource
 from tailrace.testing.replica_set import ReplicaSet
 
 ROOT = Path(__file__).parents[1]
@@ -238,6 +243,23 @@ def test_the_query_in_the_readme_prints_what_it_shows(
     monkeypatch.chdir(tmp_path)
     exec(readme_python("scan_delta("), {})
     assert capsys.readouterr().out in blocks(README)
+
+
+def test_the_query_on_a_mirrored_table_in_the_readme_prints_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = MirrorSettings(str(tmp_path / "lake"), mirrored_namespaces(["shop"]))
+    with ReplicaSet() as replica_set, DeploymentSource(replica_set.uri) as source:
+        orders = replica_set.client().shop.orders
+        states = ["new", "paid", "paid", "sent"]
+        orders.insert_many(
+            [{"_id": number, "state": states[number % 4], "total": 2.5 * number} for number in range(1000)]
+        )
+        orders.update_one({"_id": 1}, {"$set": {"state": "sent"}})
+        MirrorJob(lambda progress: MirrorEngine(source, settings, progress=progress), None).run()
+    monkeypatch.chdir(tmp_path)
+    exec(readme_python("read_parquet("), {})
+    assert capsys.readouterr().out.strip() in [block.strip() for block in blocks(README)]
 
 
 def test_the_test_in_the_readme_passes(tailrace_database: Database[dict[str, Any]]) -> None:

@@ -9,6 +9,7 @@ nor PyMongo.
 | `process`, `process_async` | every event handled at least once, with a stored position |
 | `consume`, `aconsume`, `ConsumerGroup` | a stream that several workers share |
 | `replay` | the events of archived oplogs |
+| `read_history` | the events of a history, also with images that were rebuilt |
 | `change_stream`, `register` | change streams as DataFrames on Spark |
 | `mirror` | collections as Delta tables, with Spark |
 | `HistoryTable` | reading the history table |
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from tailrace.lake.past.as_of import CollectionAsOf, as_of
     from tailrace.lake.table import HistoryTable
     from tailrace.log.replay import replay
+    from tailrace.pipeline.read_history import read_history
     from tailrace.spark import change_stream, mirror, register
     from tailrace.testing.older_servers import older_servers_accepted
     from tailrace.testing.replica_set import ReplicaSet
@@ -95,6 +97,7 @@ __all__ = [
     "older_servers_accepted",
     "process",
     "process_async",
+    "read_history",
     "register",
     "replay",
     "watch",
@@ -127,6 +130,7 @@ _NAMES: Final = {
     "tailrace.lake.past.as_of": ("CollectionAsOf", "as_of"),
     "tailrace.lake.table": ("HistoryTable",),
     "tailrace.log.replay": ("replay",),
+    "tailrace.pipeline.read_history": ("read_history",),
     "tailrace.spark": ("change_stream", "mirror", "register"),
     "tailrace.testing.older_servers": ("older_servers_accepted",),
     "tailrace.testing.replica_set": ("ReplicaSet",),

@@ -108,6 +108,7 @@ def wait(condition: Any) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.jvm
 def test_a_server_runs_its_pipeline_and_stops_it(here: Here, tmp_path: Path) -> None:
     """Streams read only the history; a failed pipeline is restarted; a killed server leaves no process."""
     kept = (

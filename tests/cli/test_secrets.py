@@ -166,6 +166,7 @@ def forms(secret: str) -> list[bytes]:
     return [data, *inside]
 
 
+@pytest.mark.slow  # a minute: logs of Spark at the level debug
 @pytest.mark.usefixtures("java")
 def test_the_password_of_a_pipeline_is_nowhere_to_be_seen(deployment: Deployment, tmp_path: Path) -> None:
     events = tmp_path / "events"

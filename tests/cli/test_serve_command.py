@@ -3,11 +3,15 @@
 import resource
 import signal
 import socket
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pymongo import MongoClient
+from pymongo.errors import ConnectionFailure, OperationFailure
 
+from tailrace import ReplicaSet, ShardedCluster
 from tests.cli.console import Here
 from tests.cli.serving import end, serving
 
@@ -125,6 +129,8 @@ def test_a_data_directory_in_use(here: Here, tmp_path: Path) -> None:
         (["--data", "/proc/nothing"], "cannot use the data directory /proc/nothing"),
         (["--head", "off"], "--head off needs the history"),
         (["--spark-master", "local[1]"], "--spark-master is for a server with a pipeline"),
+        (["--images", "rebuilt"], "--images rebuilt is for a --source"),
+        (["--images", "rebuilt", "--source", "mongodb://a:1"], "--images rebuilt needs the history"),
         (["--keep-age", "9d"], "--keep-age is for a server with a pipeline"),
         (["--keep-size", "9"], "9 is not a size such as"),
         (["--spark-conf", "spark.x=1"], "--spark-conf is for a server with a pipeline"),
@@ -153,3 +159,28 @@ def test_the_data_is_private(tmp_path: Path) -> None:
         assert {path.stat().st_mode & 0o077 for path in folder.iterdir()} == {0}
     assert data.stat().st_mode & 0o777 == 0o700
     assert existing.stat().st_mode & 0o777 == 0o755  # the user's own folder
+
+
+def _impatient_client(uri: str) -> "MongoClient[dict[str, Any]]":
+    """A client that notices soon that the server has ended."""
+    return MongoClient(uri, serverSelectionTimeoutMS=2000, retryReads=False)
+
+
+@pytest.mark.parametrize("kind", [ReplicaSet, pytest.param(ShardedCluster, marks=pytest.mark.slow)])
+def test_it_ends_without_waiting_for_a_source_that_is_away(kind: type[ReplicaSet | ShardedCluster]) -> None:
+    # A wait for a server of the source would take ten minutes.
+    patient = "serverSelectionTimeoutMS=600000&heartbeatFrequencyMS=500"
+    with kind() as source, ThreadPoolExecutor() as threads:
+        uri = f"{source.uri}{'&' if '?' in source.uri else '?'}{patient}"
+        with serving("--source", uri) as (process, served), _impatient_client(served) as client:
+            client.shop.orders.watch(full_document="updateLookup")
+            source.stop()
+            assert process.stderr is not None
+            assert any("The source is away" in line for line in process.stderr)
+            waiting = threads.submit(client.shop.customers.watch)
+            asked: list[dict[str, Any]] = [{"$currentOp": {}}, {"$match": {"ns": "shop.customers"}}]
+            while not list(client.admin.aggregate(asked)):
+                assert not waiting.done()
+            _, log = end(process, signal.SIGTERM)
+            assert log[-1]["msg"] == "Shut down"
+            assert isinstance(waiting.exception(), ConnectionFailure | OperationFailure)

@@ -179,6 +179,7 @@ def local_events(entries: Sequence[bytes]) -> list[bytes]:
     return engine.drain()
 
 
+@pytest.mark.slow
 def test_batch_and_streaming_from_files(spark: SparkSession, tmp_path: Path) -> None:
     history = generate(BASE_SEED + 7, operations=300)
     logs = history.split(3, 1)

@@ -47,6 +47,7 @@ def kill_drivers_or_jvms(seed: int, rounds: int, folder: Path) -> None:
             assert driver.wait(SECONDS) == 0
 
 
+@pytest.mark.slow
 def test_workers_and_server_are_killed(java: None, tmp_path: Path) -> None:
     kill_workers_and_server(BASE_SEED, 10, tmp_path)
 

@@ -50,6 +50,7 @@ def transaction_of(event: bytes) -> tuple[bytes, int] | None:
     return (bytes(found["lsid"]["id"]), found["txnNumber"]) if "lsid" in found else None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("shards", "number"), [*RUNS, *(pytest.param(*run, marks=pytest.mark.slow) for run in SLOW_RUNS)]
 )

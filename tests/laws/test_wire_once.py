@@ -285,11 +285,12 @@ def documents_of(client: "MongoClient[Any]") -> Documents:
 
 
 def test_a_killed_server_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    kill_and_compare(BASE_SEED, 5, tmp_path)
+    kill_and_compare(BASE_SEED, 3, tmp_path)
 
 
+@pytest.mark.slow
 def test_a_killed_cluster_loses_and_doubles_nothing(tmp_path: Path) -> None:
-    kill_and_compare(BASE_SEED, 4, tmp_path, shards=3)
+    kill_and_compare(BASE_SEED, 2, tmp_path, shards=3)
 
 
 @pytest.mark.slow

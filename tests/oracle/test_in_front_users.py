@@ -7,6 +7,8 @@ import pytest
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
+from tailrace.errors import AccessError
+from tailrace.sources.recorded.via import Via
 from tests.mongod.front.test_front import wait_until
 from tests.oracle.real_server import RealReplicaSet, missing_mongod
 from tests.support.fronted import Fronted
@@ -41,6 +43,7 @@ ROLES: dict[str, list[Document]] = {
     "collection": [on("shop", "orders", "find", "changeStream")],
     "database": [on("shop", "", "find", "changeStream")],
     "cluster": [on("", "", "find", "changeStream")],
+    "watcher": [on("", "", "find", "changeStream", "listCollections")],
     "findOnly": [on("", "", "find")],
     "streamOnly": [on("", "", "changeStream")],
     "byName": [on("", "orders", "find", "changeStream")],
@@ -172,3 +175,44 @@ def test_users_of_tailrace_log_in_beside_them(guarded: RealReplicaSet) -> None:
             assert outcome(SCOPES["shop"], hidden) == 18
         with both.client(username="all", password="of all") as theirs:
             assert outcome(SCOPES["deployment"], theirs) == "ok"
+
+
+# -- a source whose oplog may not be read -------------------------------------------------------------------
+
+
+def uri_of(guarded: RealReplicaSet, user: str) -> str:
+    return f"mongodb://{user}:of+{user}@{guarded.members[0].address}/?replicaSet=rs0"
+
+
+@pytest.mark.parametrize("user", ["all", "watcher", "cluster"])
+def test_a_user_without_the_oplog_serves_the_stream_with_a_notice(
+    guarded: RealReplicaSet, user: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with (
+        Fronted(uri_of(guarded, user)) as fronted,
+        fronted.client() as front,
+        guarded.client(**ROOT) as root,
+        root.shop.orders.watch(full_document="updateLookup") as expected,
+        front.shop.orders.watch(full_document="updateLookup") as stream,
+    ):
+        root.shop.orders.insert_one({"_id": user})
+        root.shop.orders.update_one({"_id": user}, {"$set": {"seen": True}})
+        root.shop.orders.delete_one({"_id": user})
+        assert [next(stream) for _ in range(3)] == [next(expected) for _ in range(3)]
+        assert front.admin.command("serverStatus")["source"]["via"] == "stream"
+        with pytest.raises(OperationFailure, match="showSystemEvents cannot be served here") as refused:
+            front.shop.aggregate([{"$changeStream": {"showSystemEvents": True}}])
+        assert refused.value.code == 115
+    notices = [line for line in caplog.messages if "instead of its oplog" in line]
+    assert len(notices) == 1
+
+
+def test_the_oplog_is_not_read_in_silence_by_another_way(guarded: RealReplicaSet) -> None:
+    with pytest.raises(AccessError, match=r"the user all lacks a right .*: find on local\.oplog\.rs"):
+        Fronted(uri_of(guarded, "all"), via=Via.OPLOG).__enter__()
+
+
+def test_a_user_who_may_watch_one_database_cannot_be_the_user_of_the_source(guarded: RealReplicaSet) -> None:
+    for via, right in ((None, r"find on local\.oplog\.rs"), (Via.STREAM, "changeStream and find on all")):
+        with pytest.raises(AccessError, match=rf"the user reader lacks a right .*: {right}"):
+            Fronted(uri_of(guarded, "reader"), via=via).__enter__()

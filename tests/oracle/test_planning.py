@@ -51,6 +51,7 @@ def count(client: MongoClient[Document], after: int, through: int) -> int:
     return client.local.oplog.rs.count_documents({"ts": times})
 
 
+@pytest.mark.slow  # and in `make oracle`
 def test_the_plan_of_a_batch_does_not_read_the_backlog(real_set: RealReplicaSet) -> None:
     with real_set.client() as client, DeploymentSource(real_set.uri) as source:
         client.admin.command("appendOplogNote", data={})

@@ -52,6 +52,7 @@ def inserted(changes: list[Change]) -> list[str]:
     ]
 
 
+@pytest.mark.slow  # and in `make oracle`
 def test_a_restored_source_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     reason = missing_mongod()
     if reason is not None:

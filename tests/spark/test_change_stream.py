@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import bson
 import pytest
 from bson import ObjectId, encode
 from pyspark.errors import PySparkException, StreamingQueryException
 from pyspark.sql import SparkSession
 
+from tailrace import read_history
 from tailrace.errors import CommandError, UsageError
 from tailrace.events.scope import Scope
 from tailrace.spark import change_stream
@@ -127,6 +129,27 @@ def test_a_history_gives_the_events_of_the_deployment(spark: SparkSession, tmp_p
     recorded = events_of(frame.option("history", str(tmp_path / "history")).load())
     assert len(recorded) == 100
     assert recorded == live
+
+
+def test_images_are_rebuilt_from_a_history(spark: SparkSession, tmp_path: Path) -> None:
+    options = {"fullDocument": "required", "fullDocumentBeforeChange": "required"}
+    history = str(tmp_path / "history")
+    with ReplicaSet() as source:
+        orders = source.client().shop.orders
+        orders.insert_many([{"_id": number, "n": 0} for number in range(50)])
+        for _ in range(4):
+            orders.update_many({}, {"$inc": {"n": 1}})
+        orders.delete_many({})
+        HistoryBuilder(source.server.store, history).build()
+    expected = [*read_history(history, "shop.orders", options, images="rebuilt")]
+    assert [event["fullDocumentBeforeChange"]["n"] for event in expected[50:]] == [
+        number // 50 for number in range(250)
+    ]
+    rows = {"images": "rebuilt", **AS_EVENTS}
+    batch = change_stream(spark, history, "shop.orders", options, partitions=3, **rows)
+    assert [bson.decode(event) for event in events_of(batch)] == expected
+    with pytest.raises(UsageError, match="images are rebuilt from a history: name one"):
+        change_stream(spark, "mongodb://localhost", "shop.orders", options, **rows)
 
 
 def test_the_option_names_of_the_mongodb_connector(

@@ -4,10 +4,8 @@ The reader is plain Python, so these tests need no Java: every micro-batch is pl
 the query had been killed and started again in between.
 """
 
-import pickle
 import random
 from pathlib import Path
-from typing import Any
 
 import pytest
 from bson import encode
@@ -22,6 +20,7 @@ from tailrace.spark.change_stream_source import ChangeStreamStreamReader
 from tailrace.spark.dataframes import option_values
 from tailrace.testing.replica_set import ReplicaSet
 from tests.laws.law_seeds import BASE_SEED
+from tests.spark.micro_batches import events_between
 from tests.support.choices import any_stream
 from tests.support.history import History, dump
 from tests.support.seeds import check_histories
@@ -51,24 +50,13 @@ def all_batches(values: dict[str, str], limit: ReadLimit) -> list[list[bytes]]:
         offset = end
 
 
-def events_between(
-    reader: ChangeStreamStreamReader, start: dict[str, Any], end: dict[str, Any]
-) -> list[bytes]:
-    executor: ChangeStreamStreamReader = pickle.loads(pickle.dumps(reader))
-    return [
-        event
-        for partition in reader.partitions(start, end)
-        for batch in executor.read(pickle.loads(pickle.dumps(partition)))
-        for event in batch.column("event").to_pylist()
-    ]
-
-
 def values_of(stream: Stream, path: Path) -> dict[str, str]:
     scope = None if stream.scope.kind is ScopeKind.CLUSTER else stream.scope
     values = option_values(str(path), scope, stream.spec, stream.pipeline)
     return values | ({"rawData": "true"} if stream.raw_data else {})
 
 
+@pytest.mark.slow
 def test_micro_batches_show_the_events_of_the_whole_oplog(tmp_path: Path) -> None:
     path = tmp_path / "oplog.bson"
 

@@ -1,5 +1,6 @@
 """The scripts under `examples/` run and give the documented results."""
 
+import runpy
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,19 @@ def test_a_mirror_ends_equal_to_the_collection_and_can_be_asked(spark: SparkSess
     assert rows.num_rows == len(found)
     drift = DeltaTable(str(tmp_path / "lake" / "_schema_changes")).to_pyarrow_table().to_pylist()
     assert {(row["path"], row["what"]) for row in drift} >= {("_id", "type added"), ("state", "type added")}
+
+
+@pytest.mark.slow
+def test_the_tour_of_mirrors_runs_cell_by_cell(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As a notebook does it, in the session that is there."""
+    found = runpy.run_path("examples/mirror_tour.py")
+    ((path, reason),) = found["letters"].select("_path", "_reason").rows()
+    assert (path, reason.rpartition(", ")[2]) == ("lines", 'the document has a string: "none"')
+    assert found["by_state"].rows() == [("new", 1), ("paid", 2)]
+    assert found["read"] == 3
+    assert capsys.readouterr().out.count("|read ") == 3
 
 
 @pytest.fixture(scope="module")

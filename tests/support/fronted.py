@@ -7,6 +7,7 @@ from pymongo import MongoClient
 from tailrace.mongod.front.deployment import FrontedDeployment
 from tailrace.mongod.front.front import Front
 from tailrace.mongod.server.options import ServerOptions
+from tailrace.sources.recorded.via import Via
 from tailrace.testing.in_thread import Document, InThread, Options
 
 
@@ -15,13 +16,14 @@ class Fronted(InThread[Front]):
 
     name = "front"
 
-    def __init__(self, source: str, **options: Unpack[Options]) -> None:
+    def __init__(self, source: str, *, via: Via | None = None, **options: Unpack[Options]) -> None:
         options.setdefault("port", 0)
         super().__init__(ServerOptions(**options), None)
         self._source = source
+        self._via = via
 
     def _new(self) -> Front:
-        return Front(FrontedDeployment(self._source), self.options, log=self._log)
+        return Front(FrontedDeployment(self._source, self._via), self.options, log=self._log)
 
     @property
     def server(self) -> Front:

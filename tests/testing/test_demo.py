@@ -8,6 +8,7 @@ import pytest
 from examples import demo
 
 
+@pytest.mark.jvm
 @pytest.mark.usefixtures("java")
 def test_the_tour_succeeds_and_shows_its_events(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

@@ -14,8 +14,14 @@ from tailrace.cli.json_arguments import named_argument, paths_by_name, release_a
 from tailrace.cli.logs.output import log_output
 from tailrace.cli.pipeline import chosen_namespaces
 from tailrace.cli.serving.pipeline_page import PipelinePage
+from tailrace.cli.sources.connection import via_of
 from tailrace.cli.spark_needs import require_spark
-from tailrace.errors import PipelineError, SourceUnavailableError, StoreUnavailableError, UsageError
+from tailrace.errors import (
+    PipelineError,
+    SourceUnavailableError,
+    StoreUnavailableError,
+    UsageError,
+)
 from tailrace.log_lines import fields, logging_to
 from tailrace.places import archive_place
 from tailrace.sources.deployments.connection_string import is_uri
@@ -75,6 +81,8 @@ def _check(arguments: argparse.Namespace) -> None:
     uris = [text for text in arguments.source if is_uri(text)]
     if uris and len(arguments.source) > 1:
         raise UsageError("--source takes one connection string, or paths, but not both")
+    if not uris and arguments.via is not None:
+        raise UsageError("--via is for a deployment; archived oplogs are read as they are")
     if uris and arguments.pre_images:
         raise UsageError("--pre-images belongs to archived oplogs; a deployment has its own")
     for name in ("max_entries", "max_bytes"):
@@ -106,9 +114,9 @@ def _settings(arguments: argparse.Namespace) -> "PipelineSettings":
 
 def _source(arguments: argparse.Namespace) -> "OplogSource":
     if _is_live(arguments):
-        from tailrace.sources.deployments.deployment import DeploymentSource
+        from tailrace.sources.recorded.choice import open_deployment
 
-        return DeploymentSource(arguments.source[0])
+        return open_deployment(arguments.source[0], via_of(arguments))
     from tailrace.sources.archives.files import FilesSource
 
     if arguments.source:

@@ -14,7 +14,12 @@ from typing import Final
 from tailrace.cli.logs.arguments import add_log_arguments
 from tailrace.cli.private_files import private_files
 from tailrace.cli.serving.page import add_http_argument
-from tailrace.cli.sources.connection import add_connection_arguments, connection_string, without_scheme
+from tailrace.cli.sources.connection import (
+    add_connection_arguments,
+    add_via_argument,
+    connection_string,
+    without_scheme,
+)
 from tailrace.cli.sources.folders import history_argument
 from tailrace.errors import UsageError
 from tailrace.namespaces import NamespaceChoice
@@ -39,6 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "folders that `tailrace replay` reads",
     )
     add_connection_arguments(parser)
+    add_via_argument(parser)
     add(
         "--shard",
         action="append",

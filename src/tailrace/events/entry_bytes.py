@@ -13,7 +13,7 @@ from typing import Any, Final
 from tailrace.bson import documents
 from tailrace.bson import raw as rawbson
 from tailrace.events.layout.entry import tail
-from tailrace.events.oplog_entry import OpTime
+from tailrace.events.oplog_entry import PRE_IMAGE, OpTime
 
 UUID_SUBTYPE: Final = b"\x04"
 NULL_OPTIME: Final = OpTime(0, -1)
@@ -40,6 +40,8 @@ class Operation:
     destined_recipient: str | None = None
     statement_ids: Sequence[int] = ()
     from_migrate: bool | None = None
+    pre_image: bytes | None = None
+    """The document before it, in entries that were recovered from events; no server writes it."""
 
     def elements(self) -> bytes:
         """The fields between the session's and the time's, in the order of the entry's definition."""
@@ -62,6 +64,8 @@ class Operation:
             parts.append(rawbson.element(rawbson.ARRAY, b"stmtId", items))
         if self.from_migrate is not None:
             parts.append((_TRUE if self.from_migrate else _FALSE) % b"fromMigrate")
+        if self.pre_image is not None:
+            parts.append(rawbson.element(rawbson.DOCUMENT, PRE_IMAGE, self.pre_image))
         return b"".join(parts)
 
 

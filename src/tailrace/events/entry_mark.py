@@ -12,7 +12,7 @@ from tailrace.events.oplog_entry import parse_entry
 
 @dataclass(frozen=True, slots=True)
 class EntryMark:
-    """Time and term of an entry, and a digest of its bytes, which fits into a signed 64-bit number."""
+    """Time and term of an entry, and a digest of its bytes."""
 
     time: int
     term: int
@@ -21,4 +21,9 @@ class EntryMark:
     @classmethod
     def of(cls, raw: bytes) -> "EntryMark":
         entry = parse_entry(raw)
-        return cls(entry.ts, entry.term, int.from_bytes(sha256(raw).digest()[:8], "big") >> 1)
+        return cls(entry.ts, entry.term, digest_of(raw))
+
+
+def digest_of(data: bytes) -> int:
+    """Return a digest that fits into a signed 64-bit number."""
+    return int.from_bytes(sha256(data).digest()[:8], "big") >> 1

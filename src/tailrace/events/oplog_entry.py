@@ -30,6 +30,8 @@ from tailrace.events.layout.entry import (
 from tailrace.events.memo import remember
 
 MALFORMED_ENTRY: Final = 8881102
+PRE_IMAGE: Final = b"recordedPreImage"
+"""The field of recovered entries that has the document before the change"""
 
 _read_tail = TAIL_SLICES.unpack_from
 _read_int32 = rawbson.INT32_LE.unpack_from
@@ -111,6 +113,8 @@ class Extras:
     outer_is_timeseries: bool = False
     applied_by_user: bool = False
     """Whether it is an operation of a user's `applyOps`"""
+    pre_image: bytes | None = None
+    """The document before it, in an entry that was recovered from an event (`events/recovered/`)"""
 
 
 PLAIN: Final = Extras()
@@ -294,8 +298,13 @@ class EntryReader:
         inner = _parse(raw, self._head, needs_envelope=False)
         self._remember(inner)
         own = inner.extras
-        if own.from_migrate or own.is_timeseries:
-            extras = replace(extras, from_migrate=own.from_migrate, is_timeseries=own.is_timeseries)
+        if own.from_migrate or own.is_timeseries or own.pre_image is not None:
+            extras = replace(
+                extras,
+                from_migrate=own.from_migrate,
+                is_timeseries=own.is_timeseries,
+                pre_image=own.pre_image,
+            )
         return OplogEntry(raw, inner.head, inner.o, inner.o2, outer.ts, outer.term, outer.wall, extras, index)
 
     def read_inserts(self, entry: OplogEntry) -> "InsertedDocuments | None":
@@ -374,6 +383,7 @@ def _parse(raw: bytes, make_head: HeadFactory, *, needs_envelope: bool) -> Oplog
     lsid: bytes | None = None
     txn_number: int | None = None
     previous: OpTime | None = None
+    pre_image: bytes | None = None
     term, multi_op_type = -1, 0
     from_migrate = is_timeseries = False
     for kind, name, start, end in rawbson.elements(raw):
@@ -405,6 +415,8 @@ def _parse(raw: bytes, make_head: HeadFactory, *, needs_envelope: bool) -> Oplog
             multi_op_type = _read_int32(raw, start)[0]
         elif name == b"prevOpTime" and kind == rawbson.DOCUMENT:
             previous = _optime(raw[start:end])
+        elif name == PRE_IMAGE and kind == rawbson.DOCUMENT:
+            pre_image = raw[start:end]
     if o is None and op == "n":
         o = rawbson.EMPTY  # the message of a no-op may be bare text, and nobody reads it
     if op is None or ns is None or o is None:
@@ -418,7 +430,8 @@ def _parse(raw: bytes, make_head: HeadFactory, *, needs_envelope: bool) -> Oplog
             MALFORMED_ENTRY, "an oplog entry lacks `ts` or `wall`, or has them with a wrong type"
         )
     extras = PLAIN
-    if lsid or txn_number is not None or from_migrate or is_timeseries or multi_op_type or previous:
+    is_flagged = from_migrate or is_timeseries or pre_image is not None
+    if lsid or txn_number is not None or is_flagged or multi_op_type or previous:
         extras = Extras(
             lsid=lsid,
             txn_number=txn_number,
@@ -426,6 +439,7 @@ def _parse(raw: bytes, make_head: HeadFactory, *, needs_envelope: bool) -> Oplog
             is_timeseries=is_timeseries,
             multi_op_type=multi_op_type,
             previous=previous,
+            pre_image=pre_image,
         )
     return OplogEntry(raw, make_head(op, ns, ui), o, o2, ts or 0, term, wall or bytes(8), extras)
 

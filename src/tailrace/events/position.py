@@ -19,6 +19,8 @@ from tailrace.events.cluster_time import BEGINNING, from_pair, is_pair, to_pair
 VERSION: Final = 1
 EARLIEST: Final = "earliest"
 LATEST: Final = "latest"
+SNAPSHOT: Final = "snapshot"
+"""The documents that there are, then the changes"""
 _SHAPE: Final = f'{{"version": {VERSION}, "shards": {{"<name>": [<seconds>, <increment>]}}}}'
 
 

@@ -13,10 +13,12 @@ from typing import Final, NamedTuple, Protocol
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.oplog_entry import OplogEntry
 from tailrace.events.promise import Promise
-from tailrace.events.scope import Scope, check_kept
+from tailrace.events.recovered.served import check_recorded
+from tailrace.events.scope import check_kept
 from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.oplog_match import EntryFilter
 from tailrace.events.stages.parts import DeploymentPart
+from tailrace.events.stages.plan import Plan
 from tailrace.events.stages.scope_match import ScopeMatch
 from tailrace.events.stages.stage import VerbatimRow
 from tailrace.log.shared_output import SharedOutput
@@ -107,6 +109,8 @@ class EventLog(ABC):
         """What the view parts of streams look up, by shard; that of a replica set is called ""."""
         self.served = EVERYTHING_KEPT
         """The namespaces whose streams are served, by the options of a server."""
+        self.is_recorded = False
+        """Whether its entries were recovered from events, which do not have all that some streams show."""
 
     @property
     @abstractmethod
@@ -133,10 +137,12 @@ class EventLog(ABC):
         """The namespaces whose events it has, and since when."""
         return KeptPeriods()
 
-    def check_kept(self, scope: Scope, start: int | None) -> None:
-        """Raise 115 or 286 unless the log has all that a stream could see, from a cluster time on."""
-        check_kept(scope, KeptPeriods(((0, self.served),)), start)
-        check_kept(scope, self.kept, start)
+    def check_plan(self, plan: Plan) -> None:
+        """Raise 115 or 286 unless the log has all that a stream could show, from its start on."""
+        if self.is_recorded:
+            check_recorded(plan)
+        check_kept(plan.scope, KeptPeriods(((0, self.served),)), plan.start)
+        check_kept(plan.scope, self.kept, plan.start)
 
     @abstractmethod
     def check_start(self, start: int) -> None:

@@ -18,6 +18,7 @@ from tailrace.errors import CommandError, HistoryError
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.cluster_time import in_words
 from tailrace.events.promise import Promise, promise
+from tailrace.events.recovered.served import is_recorded
 from tailrace.events.stages.check_resumability import history_lost
 from tailrace.events.stages.oplog_match import EntryFilter
 from tailrace.lake.storage.log_store import open_store
@@ -47,6 +48,7 @@ class HistoryLog(EventLog):
     def __init__(self, oplogs: Oplogs, place: str | PathLike[str], *, prompt: bool = True) -> None:
         """With ``prompt``, streams wait for new commits of the history, so these are checked for often."""
         super().__init__(oplogs.lookups)
+        self.is_recorded = is_recorded(oplogs.identity)
         self._store = open_store(place)
         self.place = self._store.place
         """The folder or the URL of the history."""
@@ -317,7 +319,8 @@ def check_belongs(table: HistoryTable, oplogs: Oplogs) -> None:
             f"the oplog up to {in_words(oplogs.now)}; use the data directory it was built from, or "
             "name another folder for the history"
         )
-    if table.through < oplogs.truncated_through:
+    # A history that was created and has nothing yet begins with what the oplog has.
+    if 0 < table.through < oplogs.truncated_through:
         raise HistoryError(
             f"the history in {table.place} ends at {in_words(table.through)}, and the oplog begins after "
             f"{in_words(oplogs.truncated_through)}: what is between is lost; name another folder, or remove "

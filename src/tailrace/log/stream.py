@@ -39,7 +39,7 @@ class LogStream:
         """``lookups`` are those of each shard; more may be added later."""
         self._plan = plan
         self._log = log
-        log.check_kept(plan.scope, plan.start)
+        log.check_plan(plan)
         self._visible = plan.entry_filter()
         begin = log.begin
         view = plan.view_part(lookups, shares_events=log.is_shared)

@@ -24,6 +24,7 @@ class Tiers(EventLog):
         super().__init__(head.lookups)
         self.waiters = head.waiters
         self.shared_output = head.shared_output
+        self.is_recorded = head.is_recorded
         self._head = head
         self._history = history
 

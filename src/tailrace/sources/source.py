@@ -78,6 +78,9 @@ class OplogSource(ShardMembership, ABC):
     A context manager: leaving it closes what this process opened.
     """
 
+    is_recorded = False
+    """Whether its entries were recovered from events (`sources/recorded/`)."""
+
     @abstractmethod
     def shards(self) -> tuple[str, ...]:
         """Return the names of all shards."""
@@ -139,6 +142,10 @@ class OplogSource(ShardMembership, ABC):
         Then everything after that entry may be different, too. Archived files are known by their beginning.
         """
         return False
+
+    def mark_of(self, raw: bytes) -> EntryMark:
+        """Return what identifies an entry that was read here."""
+        return EntryMark.of(raw)
 
     def shard_end(self, shard: str, through: int) -> int:  # noqa: ARG002
         """Return how far a shard has entries, up to a cluster time; one that has left has no later ones."""

@@ -22,9 +22,11 @@ from pyspark.sql.streaming.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from tailrace.pipeline.abandoned import expect_to_be_abandoned
 from tailrace.pipeline.options.event_options import StreamRequest, read_options
 from tailrace.pipeline.same_version import SameVersion
 from tailrace.pipeline.stream_batches import StreamBatches, StreamPiece
+from tailrace.pipeline.streams.snapshot import RangeRead
 from tailrace.sources.planning import UNLIMITED
 from tailrace.spark.pushed_filters import PushedFilters
 from tailrace.spark.row_batches import RowBatches
@@ -34,9 +36,11 @@ if TYPE_CHECKING:
 
 FORMAT: Final = "tailrace"
 
+expect_to_be_abandoned()
+
 
 class ChangeStreamPartition(InputPartition):
-    def __init__(self, piece: StreamPiece) -> None:
+    def __init__(self, piece: StreamPiece | RangeRead) -> None:
         super().__init__(piece)
         self.piece = piece
 

@@ -28,6 +28,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from tailrace.events.cluster_time import END_OF_TIME, cluster_time, from_signed
+from tailrace.pipeline.abandoned import expect_to_be_abandoned
 from tailrace.pipeline.oplog_batches import OplogBatches, ShardInterval
 from tailrace.pipeline.options.oplog_options import OplogOptions, read_oplog_options
 from tailrace.pipeline.rows.entry_rows import DDL, entry_rows
@@ -37,6 +38,8 @@ from tailrace.sources.planning import UNLIMITED
 from tailrace.sources.source import OplogSource
 
 FORMAT: Final = "tailrace.oplog"
+
+expect_to_be_abandoned()
 
 
 class OplogDataSource(DataSource):

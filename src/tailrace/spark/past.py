@@ -8,10 +8,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tailrace.lake.document_keys import id_text
 from tailrace.lake.past.as_of import CollectionAsOf
+from tailrace.pipeline.abandoned import expect_to_be_abandoned
 from tailrace.spark.connections import cores_of
 
 _SCHEMA: Final = "_id STRING, document BINARY"
 _BATCH_ROWS: Final = 4096
+
+expect_to_be_abandoned()
 
 
 def as_of_frame(spark: SparkSession, collection: CollectionAsOf, parts: int | None = None) -> DataFrame:

@@ -257,6 +257,7 @@ _UPDATE: Final[tuple[tuple[str | None, _Arrange | None], ...]] = (
 _NO_CHANGE: Final[tuple[tuple[str | None, _Arrange | None], ...]] = ((None, None),)
 _CHANGES: Final[dict[str, tuple[tuple[str | None, _Arrange | None], ...]]] = {
     _INSERT: ((_INSERT, None),),
+    "read": ((_INSERT, None),),
     "update": _UPDATE,
     "replace": _UPDATE,
     "delete": (("delete", _with_image_before_or_none),),

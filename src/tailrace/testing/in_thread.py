@@ -57,6 +57,7 @@ class Options(TypedDict, total=False):
     audit: AuditLog | None
     history: str | Path | None
     kept: NamespaceChoice
+    rebuilds_images: bool
     head: bool
     oplog_bytes: int
     max_bytes: int

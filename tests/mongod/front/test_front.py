@@ -17,7 +17,8 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import UsageError
 from tailrace.mongod.front.commands import SERVED
 from tailrace.mongod.server.commands import COMMANDS
-from tailrace.sources.deployments.deployment import DeploymentSource
+from tailrace.sources.recorded.choice import open_deployment
+from tailrace.sources.recorded.via import Via
 from tailrace.testing.history_builder import HistoryBuilder
 from tailrace.testing.replica_set import ReplicaSet
 from tests.cli.console import Here
@@ -27,6 +28,8 @@ from tests.support.fronted import Fronted
 
 Document = dict[str, Any]
 SECONDS = 30
+BOTH = pytest.mark.parametrize("via", list(Via), ids=lambda via: via.value)
+"""The source is read from its oplog, and from its own change stream."""
 
 
 @pytest.fixture(scope="module")
@@ -204,10 +207,13 @@ def test_transactions_that_began_before_the_front_are_shown_whole(source: Replic
         assert next(stream)["clusterTime"] > start
 
 
-def test_streams_wait_while_the_source_elects_a_primary_or_restarts(
-    source: ReplicaSet, front: Fronted
-) -> None:
-    with front.client().away.orders.watch(full_document="updateLookup") as stream:
+@BOTH
+def test_streams_wait_while_the_source_elects_a_primary_or_restarts(source: ReplicaSet, via: Via) -> None:
+    source.client().away.orders.drop()
+    with (
+        Fronted(source.uri, via=via) as front,
+        front.client().away.orders.watch(full_document="updateLookup") as stream,
+    ):
         for number, fault in enumerate((source.step_down, lambda: source.step_up(0), source.restart)):
             fault()
             wait_until(lambda: source.primary is not None)
@@ -236,15 +242,16 @@ def write_orders(source: ReplicaSet) -> tuple[Timestamp, Timestamp]:
     return start, note(client)
 
 
-def test_a_history_answers_what_the_source_has_forgotten(tmp_path: Path) -> None:
+@BOTH
+def test_a_history_answers_what_the_source_has_forgotten(tmp_path: Path, via: Via) -> None:
     with ReplicaSet() as source:
         start, end = write_orders(source)
         expected = changes(source.client(), start, end)
         assert len(expected) == 61
         with (
-            DeploymentSource(source.uri) as read,
-            Fronted(source.uri) as without,
-            Fronted(source.uri, history=tmp_path / "history") as front,
+            open_deployment(source.uri, via) as read,
+            Fronted(source.uri, via=via) as without,
+            Fronted(source.uri, via=via, history=tmp_path / "history") as front,
         ):
             HistoryBuilder(read, tmp_path / "history").build()
             source.truncate_oplog()
@@ -262,11 +269,16 @@ def test_a_history_answers_what_the_source_has_forgotten(tmp_path: Path) -> None
                 assert next(stream)["documentKey"] == {"_id": "new"}
 
 
-def test_a_stream_ends_when_the_source_has_removed_what_was_not_read() -> None:
-    with ReplicaSet() as source, Fronted(source.uri) as front:
+@BOTH
+def test_a_stream_ends_when_the_source_has_removed_what_was_not_read(via: Via) -> None:
+    with ReplicaSet() as source, Fronted(source.uri, via=via) as front:
         client = source.client()
         with front.client().shop.orders.watch() as stream:
-            away = {"failCommands": ["find", "getMore"], "errorCode": 11601, "appName": "tailrace"}
+            away = {
+                "failCommands": ["aggregate", "find", "getMore"],
+                "errorCode": 11601,
+                "appName": "tailrace",
+            }
             with source.fail_point(data=away):
                 wait_until(lambda: any("away" in line["msg"] for line in front.log()))
                 client.shop.orders.insert_one({"_id": 1})
@@ -280,14 +292,15 @@ def test_a_stream_ends_when_the_source_has_removed_what_was_not_read() -> None:
             assert next(stream)["documentKey"] == {"_id": 3}
 
 
-def test_a_source_that_was_restored_from_a_backup_ends_it(tmp_path: Path) -> None:
+@BOTH
+def test_a_source_that_was_restored_from_a_backup_ends_it(tmp_path: Path, via: Via) -> None:
     data, copy = tmp_path / "data", tmp_path / "copy"
     with ReplicaSet(data=data) as source:
         source.client().shop.orders.insert_one({"_id": 1})
         source.stop()
         shutil.copytree(data, copy)
         source.start()
-        with Fronted(f"{source.uri}&heartbeatFrequencyMS=500") as front:
+        with Fronted(f"{source.uri}&heartbeatFrequencyMS=500", via=via) as front:
             with front.client() as client, client.shop.orders.watch() as stream:
                 source.client().shop.orders.insert_one({"_id": 2})
                 assert next(stream)["documentKey"] == {"_id": 2}
@@ -329,6 +342,12 @@ def test_options_that_the_source_decides_are_refused(here: Here, option: list[st
     outcome = here("serve", "--port", "0", "--source", "mongodb://nowhere", *option)
     assert outcome.code == 2
     assert f"{option[0]} is not for serve --source" in outcome.sentence
+
+
+def test_a_way_to_read_needs_a_source(here: Here) -> None:
+    outcome = here("serve", "--port", "0", "--via", "stream")
+    assert outcome.code == 2
+    assert "--via is for a --source" in outcome.sentence
 
 
 def test_a_pipeline_needs_a_place_for_its_history(here: Here) -> None:

@@ -8,7 +8,7 @@ from typing import Final
 from tailrace.cli.logs.arguments import add_log_arguments
 from tailrace.cli.pipeline import add_history_arguments, chosen_namespaces
 from tailrace.cli.serving.exposure import TEST_COMMANDS, check_exposure, is_loopback
-from tailrace.cli.serving.front_arguments import add_front_arguments
+from tailrace.cli.serving.front_arguments import REBUILT, add_front_arguments
 from tailrace.cli.serving.page import add_http_argument
 from tailrace.cli.serving.tls_arguments import add_tls_arguments, tls_of
 from tailrace.cli.sources.folders import history_argument, local_folder
@@ -212,6 +212,7 @@ def read_arguments(arguments: argparse.Namespace) -> ServerOptions:
         max_connections=arguments.max_connections,
         head=arguments.head == "on",
         kept=chosen_namespaces(arguments) or EVERYTHING_KEPT,
+        rebuilds_images=arguments.images == REBUILT,
         log_level=arguments.log_level,
         parameters=parameters,
         arguments=tuple(sys.argv[1:]),

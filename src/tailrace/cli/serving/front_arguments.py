@@ -3,12 +3,19 @@
 import argparse
 from typing import Final
 
-from tailrace.cli.sources.connection import add_connection_arguments, connection_string
+from tailrace.cli.sources.connection import (
+    add_connection_arguments,
+    add_via_argument,
+    connection_string,
+    via_of,
+)
 from tailrace.errors import UsageError
 from tailrace.mongod.front.deployment import FrontedDeployment
 from tailrace.mongod.server.emulation.version import VERSION
 from tailrace.mongod.server.options import DEFAULT_REPLICA_SET
 
+STORED: Final = "stored"
+REBUILT: Final = "rebuilt"
 _OF_THE_SOURCE: Final = {
     "members": 1,
     "replica_set": DEFAULT_REPLICA_SET,
@@ -27,6 +34,14 @@ def add_front_arguments(parser: argparse.ArgumentParser) -> None:
         "a password",
     )
     add_connection_arguments(parser)
+    parser.add_argument(
+        "--images",
+        choices=[STORED, REBUILT],
+        default=STORED,
+        help="rebuilt: streams of a source show pre- and post-images that it did not store, as far as "
+        "--history has the past of the document; default: stored, as the source shows them",
+    )
+    add_via_argument(parser)
 
 
 def source_of(arguments: argparse.Namespace) -> FrontedDeployment | None:
@@ -35,6 +50,10 @@ def source_of(arguments: argparse.Namespace) -> FrontedDeployment | None:
     if uri is None:
         if arguments.password_file is not None:
             raise UsageError("--password-file is for a --source; name the source, or leave it out")
+        if arguments.images != STORED:
+            raise UsageError("--images rebuilt is for a --source; a collection of this server stores images")
+        if arguments.via is not None:
+            raise UsageError("--via is for a --source; name the source, or leave it out")
         return None
     for name, default in _OF_THE_SOURCE.items():
         if getattr(arguments, name) != default:
@@ -42,4 +61,6 @@ def source_of(arguments: argparse.Namespace) -> FrontedDeployment | None:
             raise UsageError(f"{option} is not for serve --source, which presents what the source is")
     if arguments.spark_master is not None and arguments.history is None:
         raise UsageError("--spark-master is for the history of a source; name its place with --history")
-    return FrontedDeployment(uri)
+    if arguments.images == REBUILT and arguments.history is None:
+        raise UsageError("--images rebuilt needs the history of the source; name its place with --history")
+    return FrontedDeployment(uri, via_of(arguments))

@@ -161,13 +161,20 @@ def new_child(server: Server | Cluster, pipeline: Pipeline, log: Logbook, folder
     source.touch(mode=0o600)
     source.write_text(_read_by_pipeline(server))
     return PipelineChild(
-        pipeline.command(["--source-file", str(source)], _child_level(server.options.log_level)),
+        pipeline.command(
+            ["--source-file", str(source), *_via(server)], _child_level(server.options.log_level)
+        ),
         log,
         niceness=pipeline.niceness,
         progress=lambda: _progress(server),
         silence_seconds=allowed_silence(duration(pipeline.trigger)),
         environment=without_options(os.environ, parser_of(_COMMAND).options, _COMMAND),
     )
+
+
+def _via(server: Server | Cluster) -> list[str]:
+    """The argument that lets a history be built from what streams are served from."""
+    return ["--via", server.source.via.value] if isinstance(server, Front) else []
 
 
 def _child_level(level: str) -> str:

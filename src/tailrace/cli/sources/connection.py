@@ -14,6 +14,7 @@ from typing import Final
 
 from tailrace.errors import UsageError
 from tailrace.sources.deployments.connection_string import ConnectionString, read_secret, with_password
+from tailrace.sources.recorded.via import Via
 
 SOURCE_VARIABLE: Final = "TAILRACE_SOURCE"
 PASSWORD_VARIABLE: Final = "TAILRACE_PASSWORD"
@@ -34,6 +35,19 @@ def add_connection_arguments(parser: argparse.ArgumentParser) -> None:
         help="a file with the password of the user that the connection string names; default: "
         f"the variable {PASSWORD_VARIABLE}, else it is asked for",
     )
+
+
+def add_via_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--via",
+        choices=[via.value for via in Via],
+        help="how the changes of the source are read: from its oplog, or from its own change stream; "
+        "default: the oplog if the user may read it, else the stream",
+    )
+
+
+def via_of(arguments: argparse.Namespace) -> Via | None:
+    return None if arguments.via is None else Via(arguments.via)
 
 
 def connection_string(

@@ -18,19 +18,25 @@ class PreImages:
     """The documents before some events: the images that events have, or what is looked up for all at once."""
 
     def __init__(self, events: Iterable[ChangeEvent], lookups: Mapping[str, Lookups]) -> None:
-        needed: dict[str, list[PreImageQuestion]] = defaultdict(list)
+        without: dict[str, list[ChangeEvent]] = defaultdict(list)
         for event in events:
             if event.pre_image is None:
-                needed[event.shard].append(pre_image_of(event))
-        self._find: dict[str, PreImageLookup] = {
-            shard: lookups[shard].expecting_pre_images(questions) for shard, questions in needed.items()
-        }
+                without[event.shard].append(event)
+        self._rebuilt: dict[ChangeEvent, bytes] = {}
+        self._find: dict[str, PreImageLookup] = {}
+        for shard, changes in without.items():
+            needed: list[PreImageQuestion] = []
+            for event, image in zip(changes, lookups[shard].rebuilt(changes), strict=True):
+                if image is None:
+                    needed.append(pre_image_of(event))
+                else:
+                    self._rebuilt[event] = image
+            self._find[shard] = lookups[shard].expecting_pre_images(needed)
 
     def of(self, event: ChangeEvent) -> bytes | None:
         """Return the document before one of them; None if it is not stored."""
-        if event.pre_image is not None:
-            return event.pre_image
-        return self._find[event.shard](*pre_image_of(event))
+        image = event.pre_image or self._rebuilt.get(event)
+        return self._find[event.shard](*pre_image_of(event)) if image is None else image
 
 
 def image_element(name: bytes, image: bytes | None) -> bytes:

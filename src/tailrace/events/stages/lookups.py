@@ -1,8 +1,10 @@
 """What stages look up; the engine that runs them passes it in."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
+
+from tailrace.events.change_event import ChangeEvent
 
 EntryLookup: TypeAlias = Callable[[int, int], bytes | None]
 """(cluster time, term) of an oplog entry: its bytes, or None if the oplog no longer has it."""
@@ -10,6 +12,8 @@ PreImageLookup: TypeAlias = Callable[[bytes, int, int], bytes | None]
 """(collection UUID, cluster time of the entry, index in its applyOps): the document before the change."""
 DocumentLookup: TypeAlias = Callable[[str, bytes, bytes | None], bytes | None]
 """(namespace, document key, collection UUID it must have or None): the current document."""
+Rebuild: TypeAlias = Callable[[Sequence[ChangeEvent]], Sequence[bytes | None]]
+"""(some changes of documents): the document before each of them, None where it is not known."""
 PreImageQuestion: TypeAlias = tuple[bytes, int, int]
 DocumentQuestion: TypeAlias = tuple[str, bytes, bytes | None]
 
@@ -37,10 +41,16 @@ class Lookups:
     """Where each answer comes from another server: asks for many at once; returns the look-up of these."""
     documents: Callable[[Collection[DocumentQuestion]], DocumentLookup] | None = None
     """The same for documents."""
+    rebuild: Rebuild | None = None
+    """Finds pre-images that the deployment may not have stored; the others are asked for."""
 
     def expecting_pre_images(self, questions: Collection[PreImageQuestion]) -> PreImageLookup:
         """Return the look-up of some pre-images, which are all needed."""
         return self.pre_image if self.pre_images is None else self.pre_images(questions)
+
+    def rebuilt(self, events: Sequence[ChangeEvent]) -> Sequence[bytes | None]:
+        """Return the pre-images of some events that can be rebuilt, None for the others."""
+        return [None] * len(events) if self.rebuild is None else self.rebuild(events)
 
     def expecting_documents(self, questions: Collection[DocumentQuestion]) -> DocumentLookup:
         """Return the look-up of some documents, which are all needed."""

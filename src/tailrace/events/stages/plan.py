@@ -43,7 +43,12 @@ from tailrace.events.stages.parts import SharedPart, ViewPart, only_types
 from tailrace.events.stages.render import Shape, shape_of
 from tailrace.events.stages.resume_point import ResumePoint
 from tailrace.events.stages.rewrites.constants import Folding
-from tailrace.events.stages.rewrites.entry_match import EntryMatch, compares_with_limits, mentions_sessions
+from tailrace.events.stages.rewrites.entry_match import (
+    EntryMatch,
+    compares_with_limits,
+    mentions_sessions,
+    refuse_null_bytes,
+)
 from tailrace.events.stages.rewrites.push_down import PushedMatch, push_down
 from tailrace.events.stages.rewrites.reordering import UserStage, reordered, split_by
 from tailrace.events.stages.scope_match import ScopeMatch
@@ -58,6 +63,7 @@ from tailrace.events.stages.user_stages import (
 )
 from tailrace.events.stream_release import CURRENT_RELEASE, SPLIT, StreamRelease
 from tailrace.query.collation import Collation
+from tailrace.query.match.evaluation_order import has_expression, in_evaluation_order
 from tailrace.query.variables import stream_variables
 
 END_OF_TRANSACTION_FLAG = "featureFlagEndOfTransactionChangeEvent"
@@ -84,7 +90,7 @@ class Plan:
     variables: Mapping[str, Any]
     pushed: PushedMatch
     tested_on_entries: Mapping[str, Any] | None
-    """The leading filter, as far as a server rewrites it onto entries."""
+    """The leading filter, as far as a server rewrites it onto entries; None if it does not."""
     release: StreamRelease = CURRENT_RELEASE
 
     @classmethod
@@ -138,6 +144,10 @@ class Plan:
         on_entries = stages if options.show_expanded_events else in_order(copies_filters=False)
         # A filter on fields that an older release does not show, or with other rules, cannot be rewritten.
         can_push = parsed_collation is None and release.wall_time and release.undefined_is_not_null
+        is_rewritten = parsed_collation is None and release.matches_entries
+        tested_on_entries = leading_match(on_entries)[0] if is_rewritten else None
+        if tested_on_entries is not None:
+            refuse_null_bytes(tested_on_entries)
         pushed = push_down(first) if first is not None and can_push else PushedMatch()
         return cls(
             scope,
@@ -149,7 +159,7 @@ class Plan:
             parsed_collation,
             variables,
             pushed,
-            leading_match(on_entries)[0],
+            tested_on_entries,
             release,
         )
 
@@ -279,9 +289,8 @@ class Plan:
         """What happens to events before they are rendered."""
         yield self.scope_match(), []
         first = self.tested_on_entries
-        is_rewritten = self.collation is None and self.release.matches_entries
-        if first is not None and is_rewritten and self._needs_entry_match(first):
-            yield EntryMatch(first, self._shape(), self.variables), []
+        if first is not None and self._needs_entry_match(first):
+            yield EntryMatch(in_evaluation_order(first, is_query=True), self._shape(), self.variables), []
         if self.scope.kind is not ScopeKind.CLUSTER:
             yield CheckInvalidate(self.scope.kind, resume), [_internal("CheckInvalidate")]
         yield CheckResumability(resume), [_internal("CheckResumability")]
@@ -297,7 +306,7 @@ class Plan:
         is_odd = hides_views or options.show_raw_update_description
         if requires_image or is_odd or mentions_sessions(user_filter):
             return True
-        return compares_with_limits(user_filter)
+        return compares_with_limits(user_filter) or has_expression(user_filter)
 
     def _row_steps(self, resume: ResumePoint, lookups: Mapping[str, Lookups]) -> Iterator[Step[Row]]:
         """What happens to rendered events."""

@@ -11,17 +11,19 @@ from typing import Any, Final
 from tailrace.errors import UsageError
 from tailrace.events.cluster_time import from_timestamp
 from tailrace.events.stream_release import StreamRelease
-from tailrace.mongod.front.source_shard import SourceShard
+from tailrace.mongod.front.source_shard import RecordedShard, SourceShard
 from tailrace.mongod.server.access.principals import Principal
 from tailrace.mongod.server.emulation.release import WIRE_VERSIONS
 from tailrace.mongod.server.emulation.version import VERSION
 from tailrace.sources.deployments import rights
 from tailrace.sources.deployments.clients import Client, client_of, close_clients, shard_uri
-from tailrace.sources.deployments.deployment import DeploymentSource
 from tailrace.sources.deployments.driver_errors import driver_errors, hosts_of
 from tailrace.sources.deployments.shard_list import ShardList
 from tailrace.sources.deployments.shard_oplog import ShardOplog
 from tailrace.sources.process_cache import Owner
+from tailrace.sources.recorded.choice import choose, open_deployment
+from tailrace.sources.recorded.stream_oplog import StreamOplog
+from tailrace.sources.recorded.via import Via
 
 _PORT: Final = 27017
 _ROUTER: Final = "isdbgrid"
@@ -33,7 +35,8 @@ _SELECTION_MS: Final = 3000
 class FrontedDeployment:
     """A replica set or a cluster whose streams are served; raises `UsageError` if they cannot be."""
 
-    def __init__(self, uri: str) -> None:
+    def __init__(self, uri: str, via: Via | None = None) -> None:
+        """``via`` is how its changes are read; None for its oplog, or its stream if that may not be read."""
         self.uri = uri
         self.address = hosts_of(uri)
         """Where clients reach it, without credentials."""
@@ -48,6 +51,8 @@ class FrontedDeployment:
             raise UsageError(
                 f"{self.address} is a standalone server, which has no oplog; start it as a replica set"
             )
+        self.via, self.oplog_refusal = choose(self._entrance, via, is_router=self.is_router)
+        """How its changes are read, and why not from the oplog if nobody has asked for the stream."""
         self.list = ShardList()
         if self.is_router:
             self.refresh_list()
@@ -72,6 +77,8 @@ class FrontedDeployment:
             )
 
     def oplog_of(self, name: str) -> ShardOplog:
+        if self.via is Via.STREAM:
+            return StreamOplog.of(self._entrance)
         if not self.is_router:
             return self._entrance
         uri = _impatient(shard_uri(self.uri, self.list.members[name].host))
@@ -79,7 +86,8 @@ class FrontedDeployment:
 
     def open_shard(self, name: str) -> SourceShard:
         """Begin to read a shard that it has now."""
-        return SourceShard(self.oplog_of(name), (self.client, self.uri), name)
+        kind = RecordedShard if self.via is Via.STREAM else SourceShard
+        return kind(self.oplog_of(name), (self.client, self.uri), name)
 
     def clock(self) -> Mapping[str, Any]:
         """What the cluster's clock shows, with the signature of a server."""
@@ -99,7 +107,7 @@ class FrontedDeployment:
     @cached_property
     def identity(self) -> str:
         """The id that the replica set or the cluster has for life."""
-        with DeploymentSource(self._asked) as source:
+        with open_deployment(self._asked, self.via) as source:
             return source.identity()
 
     def close(self) -> None:

@@ -5,21 +5,27 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import TypeAlias
 
+from tailrace.events.stages.lookups import Rebuild
 from tailrace.log.event_log import EventLog
 from tailrace.log.oplogs import Oplogs
 from tailrace.mongod.front.deployment import FrontedDeployment
 from tailrace.mongod.front.questions import Questions
+from tailrace.mongod.front.recorded import RecordedHead, RecordedStore
 from tailrace.mongod.front.source_head import SourceHead
 from tailrace.mongod.front.source_oplog import SourceOplog
 from tailrace.mongod.front.source_store import SourceStore
 from tailrace.mongod.front.tail import SourceTail
 from tailrace.mongod.server.admin.logbook import Logbook
+from tailrace.sources.recorded.via import Via
 
 Failed: TypeAlias = Callable[[BaseException], None]
 
 
 class Followed(ABC):
     """`start` is called before anything else is; all methods in the event loop's thread."""
+
+    rebuild: Rebuild | None = None
+    """Finds pre-images before the source is asked for them; set before `start`."""
 
     def __init__(self, source: FrontedDeployment, questions: Questions, log: Logbook, failed: Failed) -> None:
         self.source = source
@@ -63,9 +69,14 @@ class FollowedSet(Followed):
 
     async def start(self) -> None:
         shard = await asyncio.to_thread(self.source.open_shard, "")
-        self._store = SourceStore(shard, self.questions)
+        if self.source.via is Via.STREAM:
+            self._store = store = RecordedStore(shard, self.questions, rebuild=self.rebuild)
+            head: SourceHead = RecordedHead(store)
+        else:
+            self._store = SourceStore(shard, self.questions, rebuild=self.rebuild)
+            head = SourceHead(self._store)
         await asyncio.to_thread(self._store.refresh_oldest)
-        self.event_log = head = SourceHead(self._store)
+        self.event_log = head
         self._tail = SourceTail(self._store, head, self._log, self._failed)
         self._tail.start()
 

@@ -98,7 +98,7 @@ class FollowedCluster(Followed):
 
     async def _open(self, name: str, joined: int) -> None:
         opened = await asyncio.to_thread(self.source.open_shard, name)
-        store = SourceStore(opened, self.questions, self._listed_through)
+        store = SourceStore(opened, self.questions, self._listed_through, self.rebuild)
         await asyncio.to_thread(store.refresh_oldest)
         head = SourceHead(store)
         tail = SourceTail(store, head, self._log, self._failed)

@@ -6,7 +6,7 @@ source's oplog no longer has.
 
 import asyncio
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tailrace.errors import UsageError
 from tailrace.log.event_log import EventLog
@@ -23,9 +23,16 @@ from tailrace.mongod.server.replica_set.member import SharedBySet
 from tailrace.mongod.server.replica_set.replication import SetState
 from tailrace.mongod.server.server import Server
 from tailrace.mongod.store.store import Store
+from tailrace.sources.recorded.choice import NOTICE
+
+if TYPE_CHECKING:
+    from tailrace.mongod.front.image_keeper import ImageKeeper
 
 _OWN_PARAMETERS: Final = {"writePeriodicNoops": "false", "ttlMonitorEnabled": "false"}
 """Of the store for users and roles, which nobody streams from."""
+
+
+_IMAGES: Final = "images.sqlite"
 
 
 class Front(Server):
@@ -43,8 +50,25 @@ class Front(Server):
         self.failure: BaseException | None = None
         """Why it has stopped, if it could not go on."""
         self._questions = Questions()
+        self._image_keeper = self._new_image_keeper()
         followed = FollowedCluster if source.is_router else FollowedSet
         self._followed: Followed = followed(source, self._questions, self.log, self._fail)
+        if self._image_keeper is not None:
+            self._followed.rebuild = self._image_keeper.rebuild
+
+    def _new_image_keeper(self) -> "ImageKeeper | None":
+        """What rebuilds images, if it shall; the packages that read a history are imported only then."""
+        if not self.options.rebuilds_images:
+            return None
+        if self.options.history is None:
+            raise UsageError("images are rebuilt from a history; name its folder with --history")
+        try:
+            from tailrace.mongod.front.image_keeper import ImageKeeper
+        except ImportError as error:
+            raise UsageError(
+                f"a history needs the package {error.name}, which is not installed; install tailrace[spark]"
+            ) from None
+        return ImageKeeper(self.options.history, self.log)
 
     async def start(self) -> None:
         try:
@@ -55,6 +79,9 @@ class Front(Server):
             await self._end()
             raise
         await super().start()
+        if self._image_keeper is not None:
+            assert self._data is not None, "the server has started"
+            self._image_keeper.start(self.members[0].event_log, self._data.path / _IMAGES)
         self.log.info(
             COMPONENT,
             "Serving the change streams of a deployment",
@@ -62,7 +89,15 @@ class Front(Server):
             address=self.source.address,
             version=self.source.release.version,
             featureCompatibilityVersion=self.source.release.series,
+            via=self.source.via.value,
         )
+        if self.source.oplog_refusal is not None:
+            self.log.warning(
+                COMPONENT,
+                NOTICE,
+                "initandlisten",
+                reason=str(self.source.oplog_refusal),
+            )
 
     def _open_log(self, store: Store) -> tuple[EventLog, HeadLog | None]:  # noqa: ARG002 - the source has it
         log = self._followed.event_log
@@ -80,9 +115,12 @@ class Front(Server):
         own = replace(shared, state=SetState(options.replica_set, shared.store.term), members=[])
         keeper = super()._new_member(options, own)
         kind = FrontRouter if self.source.is_router else FrontMember
-        return kind(
+        member = kind(
             options, shared, self._followed, keeper, wall=self.wall, log=self.log, stop=self.begin_stop
         )
+        if self._image_keeper is not None:
+            member.images_status = self._image_keeper.status
+        return member
 
     def _fail(self, error: BaseException) -> None:
         """Stop, because streams cannot go on."""
@@ -90,7 +128,11 @@ class Front(Server):
         self.begin_stop()
 
     async def _end(self) -> None:
+        if self._image_keeper is not None:
+            await self._image_keeper.stop()
         await self._followed.stop()
         await super()._end()
+        if self._image_keeper is not None:
+            self._image_keeper.close()
         self._questions.close()
         self.source.close()

@@ -45,6 +45,8 @@ class FrontMember(Member):
         self.source = followed.source
         self._followed = followed
         self._keeper = keeper
+        self.images_status: Callable[[], dict[str, Any]] | None = None
+        """What serverStatus shows of images, if they are rebuilt."""
         self.times = FrontTimes(followed)
         self.source_users = SourceUsers(self.source, self.access, log)
         self.background.add("SourceUsers", lambda: REFRESH_SECONDS, self.source_users.refresh)
@@ -100,8 +102,10 @@ class FrontMember(Member):
             "address": self.source.address,
             "version": release.version,
             "featureCompatibilityVersion": release.series,
+            "via": self.source.via.value,
             "away": self._followed.is_away,
             "through": to_timestamp(self._followed.through),
+            **({} if self.images_status is None else {"images": self.images_status()}),
         }
 
     def last_write_time(self) -> int:

@@ -12,7 +12,7 @@ from tailrace.events.cluster_time import END_OF_TIME
 from tailrace.events.oplog_entry import parse_entry
 from tailrace.events.oplog_start import is_first_entry
 from tailrace.events.promise import Promise, promise
-from tailrace.events.stages.lookups import DocumentQuestion, Lookups
+from tailrace.events.stages.lookups import DocumentQuestion, Lookups, Rebuild
 from tailrace.log.head import SLICE_BYTES
 from tailrace.log.ports import CommitListener
 from tailrace.mongod.front.batched_questions import BatchedQuestions
@@ -41,8 +41,17 @@ class SourceStore:
     oplog_size = 1
     oplog_bytes = 0
 
-    def __init__(self, source: SourceShard, questions: Questions, limit: int = END_OF_TIME) -> None:
-        """``limit`` is the largest time that is promised at first; see `limit`."""
+    def __init__(
+        self,
+        source: SourceShard,
+        questions: Questions,
+        limit: int = END_OF_TIME,
+        rebuild: Rebuild | None = None,
+    ) -> None:
+        """``limit`` is the largest time that is promised at first; see `limit`.
+
+        ``rebuild`` finds pre-images before the source is asked.
+        """
         self.source = source
         self.questions = questions
         self.on_commit: list[CommitListener] = []
@@ -52,7 +61,7 @@ class SourceStore:
         pre_images = BatchedQuestions(questions, self._newest, source.pre_images)
         documents = BatchedQuestions(questions, self._newest, source.documents, collection_of)
         self.lookups = Lookups(
-            self._entry, pre_images.find, documents.find, pre_images.expecting, documents.expecting
+            self._entry, pre_images.find, documents.find, pre_images.expecting, documents.expecting, rebuild
         )
         self.remembered: Callable[[int], bytes | None] = lambda _: None
         """Returns the entry of a cluster time if it is in memory."""

@@ -14,10 +14,12 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError, TailraceError, UsageError
 from tailrace.events.cluster_time import in_words
 from tailrace.events.entry_mark import EntryMark
+from tailrace.events.recovered.entries import TERM, UnrecoverableEventError
 from tailrace.mongod.front.source_head import SourceHead
 from tailrace.mongod.front.source_store import SourceStore
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.pipeline.failure import failure_of
+from tailrace.sources.recorded.stream_oplog import UNKNOWN_DIGEST
 
 COMPONENT: Final = "SOURCE"
 _PAUSE: Final = 0.2
@@ -48,11 +50,11 @@ class SourceTail:
         self._thread.start()
 
     async def stop(self) -> None:
-        """End the thread, and wait for it unless the source keeps it waiting."""
+        """End the thread, and wait for it unless the source is away, which would keep it waiting."""
         self._ended.set()
         if self._delivering is not None:
             self._delivering.cancel()
-        if self._thread is not None:
+        if self._thread is not None and not self._store.is_away:
             await asyncio.get_running_loop().run_in_executor(None, self._thread.join, _SECONDS_TO_END)
 
     # -- in the thread --------------------------------------------------------------------------------------
@@ -85,11 +87,19 @@ class SourceTail:
                 self._note_back()
                 if entries:
                     self._wait_for(self._store.accept(entries))
-                    self._mark = EntryMark.of(entries[-1])
+                    self._mark = self._source.oplog.mark_of(entries[-1])
+        except UnrecoverableEventError as error:
+            self._pass(error)
         except CommandError as error:
             if error.code != ErrorCode.ChangeStreamHistoryLost:
                 raise
             self._skip()
+
+    def _pass(self, error: UnrecoverableEventError) -> None:
+        """Go on after an event that cannot be recorded; a stream that comes there ends with the reason."""
+        self._log.error(COMPONENT, "Streams end before an event", "tail", error=str(error))
+        self._mark = EntryMark(error.time, TERM, UNKNOWN_DIGEST)
+        self._wait_for(self._restart(error.time))
 
     def _skip(self) -> None:
         """Go on with the newest entry: the source has removed the next ones while it was not read."""
@@ -104,7 +114,7 @@ class SourceTail:
             after=in_words(self._mark.time),
             oplogBegins=in_words(self._store.truncated_through + 1),
         )
-        self._mark = EntryMark.of(newest)
+        self._mark = self._source.oplog.mark_of(newest)
         self._wait_for(self._restart(self._mark.time))
 
     async def _restart(self, time: int) -> None:

@@ -54,6 +54,8 @@ class ServerOptions:
     """The folder or the URL of this deployment's history; None is a server without one."""
     kept: NamespaceChoice = EVERYTHING_KEPT
     """The namespaces whose streams are served, and whose events the history has."""
+    rebuilds_images: bool = False
+    """Whether streams of another deployment show images that it did not store (`front/image_keeper.py`)."""
     head: bool = True
     """Whether streams see entries of the oplog that are not yet in the history."""
     oplog_bytes: int = DEFAULT_OPLOG_SIZE

@@ -52,7 +52,7 @@ def build(
     newest: dict[str, bytes] = {}
     batches = shared_rows(source, interval.after, interval.through, newest=newest, kept=kept)
     files = write_files(place, batches, name=interval.name)
-    return BuiltInterval(tuple(files), {shard: EntryMark.of(raw) for shard, raw in newest.items()})
+    return BuiltInterval(tuple(files), {shard: source.mark_of(raw) for shard, raw in newest.items()})
 
 
 def shared_rows(

@@ -117,7 +117,7 @@ def read_changes(
             events.clear()
     if events:
         collected.take(_in_order(events))
-    marks = {shard: EntryMark.of(raw) for shard, raw in newest.items()}
+    marks = {shard: source.mark_of(raw) for shard, raw in newest.items()}
     return IntervalChanges(collected.found, marks, entries)
 
 

@@ -17,11 +17,12 @@ from bson import Timestamp
 from tailrace.errors import UsageError
 from tailrace.events.cluster_time import from_timestamp, through_timestamp
 from tailrace.events.options import OPTIONS, OptionForm
-from tailrace.events.position import EARLIEST, LATEST
+from tailrace.events.position import EARLIEST, LATEST, SNAPSHOT
 from tailrace.events.scope import Scope
 from tailrace.events.stream_release import CURRENT_RELEASE, StreamRelease
+from tailrace.lake.past.rebuilt_images import Images
 from tailrace.namespaces import NamespaceChoice
-from tailrace.pipeline.options.option_values import PASSWORD_FILE, STORE_FILE, OptionValues
+from tailrace.pipeline.options.option_values import PASSWORD_FILE, STORE_FILE, VIA, OptionValues, via_of
 from tailrace.pipeline.rows.schema import Documents, FaultMode, Output, RowLayout
 from tailrace.pipeline.streams.open_source import SourceOptions
 from tailrace.pipeline.streams.stream_spec import StreamSpec
@@ -51,11 +52,11 @@ _SOURCES: Final = ("uri", "history", "oplog", "oplogs", "path")
 _OTHERS: Final = (
     "changelog", "collation", "collection", "columnNameOfCorruptRecord", "columns", "database",
     "documents", "documentsAs", "documentSchema", "endingOffsets", "endingTimestamp", "exclude",
-    "failOnDataLoss", "let",
+    "failOnDataLoss", "images", "let",
     "maxBytesPerTrigger", "maxEntriesPerTrigger", "mode", "ns", "options", "output", "outputExtendedJson",
     "parameters", "partitions", "pipeline", "preImages", "publishFullDocumentOnly", "rawData",
     "serverVersion", PASSWORD_FILE, STORE_FILE, "startingOffsets", "startingTimestamp", "startupMode",
-    _STARTUP_TIME,
+    _STARTUP_TIME, VIA,
 )  # fmt: skip
 _KNOWN: Final = frozenset(name.lower() for name in (*_OTHERS, *_SOURCES))
 
@@ -75,7 +76,7 @@ class StreamRequest:
     """Further arguments of `StreamSpec`."""
     layout: RowLayout
     starting: str | None = None
-    """`earliest` or `latest`; None for the default."""
+    """`earliest`, `latest` or `snapshot`; None for the default."""
     ending: int | None = None
     """The last cluster time to show; None for all that is there."""
     max_entries: int | None = None
@@ -121,10 +122,10 @@ def read_options(given: Mapping[str, str]) -> StreamRequest:
     if "rawData" in values:
         further["raw_data"] = values.flag("rawData")
     starting = values.text("startingOffsets" if "startingOffsets" in values else "startupMode")
-    if starting is not None and starting not in (EARLIEST, LATEST, "timestamp"):
-        raise UsageError(f"startingOffsets must be {EARLIEST} or {LATEST}, not {starting!r}")
+    if starting is not None and starting not in (EARLIEST, LATEST, SNAPSHOT, "timestamp"):
+        raise UsageError(f"startingOffsets must be {EARLIEST}, {LATEST} or {SNAPSHOT}, not {starting!r}")
     version = values.text("serverVersion")
-    return StreamRequest(
+    request = StreamRequest(
         _source(values),
         scope,
         chosen,
@@ -140,6 +141,22 @@ def read_options(given: Mapping[str, str]) -> StreamRequest:
         fail_on_data_loss=values.flag("failOnDataLoss", default=True),
         release=None if version is None else StreamRelease.parse(version),
     )
+    if starting == SNAPSHOT:
+        _check_snapshot(request)
+    return request
+
+
+def _check_snapshot(request: StreamRequest) -> None:
+    """Refuse what a stream with a snapshot cannot do; `UsageError`."""
+    begins = {"resumeAfter", "startAfter", "startAtOperationTime"} & request.change_stream.keys()
+    if begins:
+        raise UsageError(f"startingOffsets=snapshot and {min(begins)} exclude each other; leave out one")
+    if request.source.uri is None:
+        raise UsageError("a snapshot is read from a deployment: name it with the option uri")
+    if request.ending is not None:
+        raise UsageError("a snapshot is read as of now, so endingOffsets and endingTimestamp have no meaning")
+    if not request.keeps_events or request.further.keys() & {"collation", "let"}:
+        raise UsageError("with startingOffsets=snapshot the pipeline may have only $match, without collation")
 
 
 def _known_options(given: Mapping[str, str]) -> dict[str, str]:
@@ -192,7 +209,16 @@ def _source(values: OptionValues) -> SourceOptions:
         else {shard if shard in (oplogs or {}) else None: paths for shard, paths in images.items()},
         values.paths_by_key("documents") if "documents" in values else None,
         values.text(STORE_FILE),
+        _rebuilds_images(values, history),
+        via_of(values, uri),
     )
+
+
+def _rebuilds_images(values: OptionValues, history: str | None) -> bool:
+    is_wanted = values.choice("images", Images.STORED) is Images.REBUILT
+    if is_wanted and history is None:
+        raise UsageError("images are rebuilt from a history: name one with the option history")
+    return is_wanted
 
 
 # -- stream ------------------------------------------------------------------------------------------------

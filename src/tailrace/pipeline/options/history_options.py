@@ -10,16 +10,16 @@ from tailrace.lake.storage.store_options import store_options
 from tailrace.pipeline.history.batches import BatchPlan
 from tailrace.pipeline.history.settings import PIECES_PER_CORE, PipelineSettings
 from tailrace.pipeline.options.oplog_options import SOURCES, named_source
-from tailrace.pipeline.options.option_values import PASSWORD_FILE, STORE_FILE, OptionValues
+from tailrace.pipeline.options.option_values import PASSWORD_FILE, STORE_FILE, VIA, OptionValues, via_of
 from tailrace.places import history_place, is_object_store
 from tailrace.sources.archives.files import FilesSource
-from tailrace.sources.deployments.deployment import DeploymentSource
+from tailrace.sources.recorded.choice import open_deployment
 
 HISTORY: Final = "history"
 _WRITER: Final = (HISTORY, STORE_FILE)
 _READER: Final = (
     *SOURCES, PASSWORD_FILE, "preImages", *_WRITER, "maxEntriesPerTrigger", "maxBytesPerTrigger",
-    "partitions", "keepSeconds", "keepBytes", "serverVersion", "ns", "exclude", "backfill",
+    "partitions", "keepSeconds", "keepBytes", "serverVersion", "ns", "exclude", "backfill", VIA,
 )  # fmt: skip
 _SPARKS: Final = ("checkpointlocation", "queryname", "outputmode")
 """Spark passes its own options to a sink, too."""
@@ -49,7 +49,7 @@ def read_plan(given: Mapping[str, str]) -> BatchPlan:
     source = (
         FilesSource(oplogs or {}, {shard or None: paths for shard, paths in images.items()}, store=store)
         if uri is None
-        else DeploymentSource(uri)
+        else open_deployment(uri, via_of(values, uri))
     )
     cores = max(partitions // PIECES_PER_CORE, 1)
     return BatchPlan(source, settings, None, cores, store_file=store_file)

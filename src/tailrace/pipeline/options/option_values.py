@@ -14,9 +14,11 @@ from tailrace.errors import CommandError, UsageError
 from tailrace.namespaces import NamespaceChoice
 from tailrace.places import archive_place
 from tailrace.sources.deployments.connection_string import ConnectionString
+from tailrace.sources.recorded.via import Via
 
 E = TypeVar("E", bound=Enum)
 PASSWORD_FILE: Final = "passwordFile"
+VIA: Final = "via"
 STORE_FILE: Final = "storeFile"
 
 
@@ -141,3 +143,13 @@ def _paths(name: str, value: Any) -> tuple[str, ...]:
     if not isinstance(paths, list) or not paths or not all(isinstance(path, str) for path in paths):
         raise UsageError(f"the option {name} must be a path or a JSON array of paths, not {value!r}")
     return tuple(archive_place(path, f"the option {name}") for path in paths)
+
+
+def via_of(values: OptionValues, uri: str | None) -> Via | None:
+    """How the deployment of a connection string is read."""
+    text = values.text(VIA)
+    if text is None:
+        return None
+    if uri is None:
+        raise UsageError("via is for a deployment; name it with uri, or leave via out")
+    return values.choice(VIA, Via.OPLOG)

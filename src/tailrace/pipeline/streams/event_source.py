@@ -5,8 +5,9 @@ It can be sent to executors, as an oplog source. Intervals are ``(after, through
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
+from tailrace.errors import UsageError
 from tailrace.events.promise import Promise
 from tailrace.events.stages.plan import Plan
 from tailrace.events.stream_release import StreamRelease
@@ -15,6 +16,9 @@ from tailrace.namespaces import KeptPeriods
 from tailrace.pipeline.streams.event_block import EventBlock
 from tailrace.pipeline.streams.row_condition import ALL_ROWS, RowCondition
 from tailrace.sources.source import ShardMembership
+
+if TYPE_CHECKING:
+    from tailrace.sources.deployments.collections import CollectionReader
 
 Rows: TypeAlias = Iterator[list[AnyRow]]
 Blocks: TypeAlias = Iterator[Sequence[AnyRow] | EventBlock]
@@ -67,9 +71,19 @@ class EventSource(ShardMembership, ABC):
         """Return the cluster time up to which everything is there and will not change."""
 
     @property
+    def is_recorded(self) -> bool:
+        """Whether the events are those of a recorded stream, which some streams cannot be made of."""
+        return False
+
+    @property
     def kept(self) -> KeptPeriods:
         """The namespaces whose events it has, and since when."""
         return KeptPeriods()
+
+    @property
+    def collections(self) -> "CollectionReader":
+        """Reads documents, for a snapshot; `UsageError` if there are none to read."""
+        raise UsageError("a snapshot is read from a deployment: name it with the option uri")
 
     @abstractmethod
     def split(self, after: int, through: int, parts: int) -> list[int]:

@@ -4,18 +4,25 @@ A query is planned from the table's log, which has the rows and times of each fi
 Only files with drops and renames are read, because those may end a stream.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from functools import lru_cache
 from typing import Any, Final, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tailrace.events.change_event import ChangeEvent
 from tailrace.events.promise import Promise, promise
+from tailrace.events.recovered.served import is_recorded
+from tailrace.events.scope import Scope
+from tailrace.events.stages.lookups import Rebuild
 from tailrace.events.stages.plan import Plan
 from tailrace.events.stream_release import StreamRelease
 from tailrace.lake.files.file_list import FileList
 from tailrace.lake.files.reading import FileView, read_rows
+from tailrace.lake.past.rebuilt_images import VersionsOfHistory
+from tailrace.lake.past.versions import DocumentVersions
 from tailrace.lake.row_kinds import commands_of
 from tailrace.lake.schema import STREAM_COLUMNS, time_of, times_of
 from tailrace.lake.storage.log_store import LogStore, open_store
@@ -35,6 +42,14 @@ _NAMED_ROWS: Final = 8192
 _NAMES: Final = ("operation", "db", "coll")
 
 
+@lru_cache(maxsize=2)
+def _versions(
+    path: str, options: tuple[tuple[str, str], ...], _facts: tuple[str, ...], database: str | None
+) -> VersionsOfHistory:
+    """The versions of documents, read once for all tasks of this process; ``_facts`` are the history's."""
+    return VersionsOfHistory(HistoryTable.open(path, dict(options)), DocumentVersions(), database)
+
+
 class HistoryEvents(EventSource):
     """The events of a table; it is opened where it is used, and stays open."""
 
@@ -43,12 +58,16 @@ class HistoryEvents(EventSource):
         path: str,
         documents: Mapping[str, tuple[str, ...]] | None = None,
         store_file: str | None = None,
+        *,
+        rebuilds_images: bool = False,
     ) -> None:
         """``documents`` are dumps of collections by namespace, for streams that show current documents.
 
-        ``store_file`` has the options of an object store; by default the environment has them.
+        ``store_file`` has the options of an object store; by default the environment has them. With
+        ``rebuilds_images``, streams show images that the deployment did not store.
         """
         self._path = path
+        self._rebuilds_images = rebuilds_images
         self._options = store_options(store_file)  # for executors, which may have none of their own
         self._documents = documents or {}
         self._opened: HistoryTable | None = None
@@ -74,6 +93,10 @@ class HistoryEvents(EventSource):
     def release(self) -> StreamRelease:
         """That of the deployment when the history was created."""
         return self._table().release
+
+    @property
+    def is_recorded(self) -> bool:
+        return is_recorded(self._table().identity)
 
     @property
     def kept(self) -> KeptPeriods:
@@ -151,7 +174,20 @@ class HistoryEvents(EventSource):
             for start, end in _wanted(view, after, through, condition):
                 yield from read_rows(view, start, end, columns=columns, batch_rows=batch_rows)
 
-        return HistoryRun(plan, read, through, self._documents, condition)
+        return HistoryRun(plan, read, through, self._documents, condition, self._rebuild(plan.scope, through))
+
+    def _rebuild(self, scope: Scope, through: int) -> Rebuild | None:
+        """What finds pre-images that the history does not have, if it shall."""
+        if not self._rebuilds_images:
+            return None
+
+        def rebuild(events: Sequence[ChangeEvent]) -> Sequence[bytes | None]:
+            table = self._table()
+            options = tuple(sorted(self._options.items()))
+            facts = (table.identity, table.kept.to_text())
+            return _versions(self._path, options, facts, scope.db or None).rebuild(events, through)
+
+        return rebuild
 
 
 class _GivenFiles:

@@ -1,5 +1,6 @@
 """One stream on rows of a history, or on rows that are made as those of a history are."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias
 
@@ -8,7 +9,7 @@ import pyarrow as pa
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.layout.fields import verbatim_shape
 from tailrace.events.promise import Promise, promise
-from tailrace.events.stages.lookups import Lookups
+from tailrace.events.stages.lookups import Lookups, Rebuild
 from tailrace.events.stages.plan import Plan
 from tailrace.lake.row_kinds import RowKind
 from tailrace.lake.schema import time_of
@@ -40,6 +41,7 @@ class HistoryRun(StreamRun):
         through: int,
         documents: Mapping[str, tuple[str, ...]] | None = None,
         condition: RowCondition = ALL_ROWS,
+        rebuild: Rebuild | None = None,
     ) -> None:
         self._condition = condition
         self._plan = plan
@@ -47,7 +49,9 @@ class HistoryRun(StreamRun):
         self._through = through
         self._documents = DocumentFiles({name: list(paths) for name, paths in (documents or {}).items()})
         self._log = _IntervalLog(through)
-        self._stream = LogStream(plan, self._log, {"": Lookups(document=self._documents.find)})
+        lookups = Lookups(document=self._documents.find, rebuild=rebuild)
+        # All shards have the same look-ups here.
+        self._stream = LogStream(plan, self._log, defaultdict(lambda: lookups))
 
     @property
     def is_invalidated(self) -> bool:
@@ -157,6 +161,4 @@ class _IntervalLog(EventLog):
 
     def events_of(self, item: LogItem) -> Sequence[ChangeEvent]:
         assert isinstance(item, RecordedItem)
-        for event in item.events:
-            event.shard = ""  # all shards have the same look-ups here
         return item.events

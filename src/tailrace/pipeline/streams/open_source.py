@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from tailrace.errors import UsageError
 from tailrace.pipeline.streams.event_source import EventSource
+from tailrace.sources.recorded.via import Via
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,10 @@ class SourceOptions:
     """Dumps of collections by namespace, for `updateLookup` on archived files."""
     store_file: str | None = None
     """A file with the options of the history's object store; None for those of the environment."""
+    rebuilds_images: bool = False
+    """Whether images that the history does not have are rebuilt from it."""
+    via: Via | None = None
+    """How the changes of a deployment are read; None for its oplog, if that is allowed."""
 
     @property
     def names_shards(self) -> bool:
@@ -34,9 +39,9 @@ def open_source(options: SourceOptions) -> EventSource:
     """
     if options.uri is not None:
         from tailrace.pipeline.streams.oplog_events import OplogEvents
-        from tailrace.sources.deployments.deployment import DeploymentSource
+        from tailrace.sources.recorded.choice import open_deployment
 
-        return OplogEvents(DeploymentSource(options.uri))
+        return OplogEvents(open_deployment(options.uri, options.via))
     if options.oplogs is not None:
         from tailrace.lake.storage.store_options import store_options
         from tailrace.pipeline.streams.oplog_events import OplogEvents
@@ -48,5 +53,7 @@ def open_source(options: SourceOptions) -> EventSource:
     if options.history is not None:
         from tailrace.pipeline.streams.history_events import HistoryEvents
 
-        return HistoryEvents(options.history, options.documents, options.store_file)
+        return HistoryEvents(
+            options.history, options.documents, options.store_file, rebuilds_images=options.rebuilds_images
+        )
     raise UsageError("name one source: uri for a deployment, history for a table, oplog or oplogs for files")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import pyarrow as pa
 
@@ -21,6 +21,9 @@ from tailrace.sources.conditions import EVERYTHING, EntryCondition
 from tailrace.sources.planning import Planner
 from tailrace.sources.source import OplogSource
 
+if TYPE_CHECKING:
+    from tailrace.sources.deployments.collections import CollectionReader
+
 _TRANSACTIONS: Final = "admin.$cmd"
 
 
@@ -37,6 +40,19 @@ class OplogEvents(EventSource):
     def is_cluster(self) -> bool:
         """Whether the shards have names."""
         return self._source.shards() != ("",)
+
+    @property
+    def collections(self) -> "CollectionReader":
+        if self._is_archive:
+            return super().collections
+        from tailrace.sources.deployments.deployment import DeploymentSource  # archives do without drivers
+
+        assert isinstance(self._source, DeploymentSource)
+        return self._source.collections
+
+    @property
+    def is_recorded(self) -> bool:
+        return self._source.is_recorded
 
     def release(self) -> StreamRelease:
         return self._source.release() or CURRENT_RELEASE

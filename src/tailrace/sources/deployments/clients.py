@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import Thread
 from typing import Any, Final, TypeAlias, cast
 from urllib.parse import quote_plus, urlencode
 
-from pymongo import MongoClient
+import pymongo
+from pymongo import MongoClient, ReadPreference
 from pymongo.client_session import ClientSession
 from pymongo.cursor import Cursor, RawBatchCursor
 from pymongo.uri_parser import parse_uri
@@ -21,7 +23,26 @@ SELECTION_MS: Final = 10_000
 """How long a source waits for a server, unless the URI sets another time."""
 _OF_THE_ROUTER: Final = frozenset({"replicaset", "directconnection", "loadbalanced"})
 
-_clients: Final[ProcessCache[Client]] = ProcessCache(MongoClient.close)
+_SECONDS_TO_CLOSE: Final = 1.0
+"""How long a server may take to end the sessions of a client that is closed."""
+_AT_ONCE: Final = 0.001
+
+
+def close_client(client: Client) -> None:
+    """Close a client. A source that is away is not waited for: its sessions there end by themselves."""
+    if client.topology_description.has_readable_server(ReadPreference.PRIMARY_PREFERRED):
+        _close_within(client, _SECONDS_TO_CLOSE)
+    else:
+        # In a thread, because PyMongo looks for a server all the same, for half a second at least.
+        Thread(target=_close_within, args=(client, _AT_ONCE), name="tailrace-close", daemon=True).start()
+
+
+def _close_within(client: Client, seconds: float) -> None:
+    with pymongo.timeout(seconds):
+        client.close()
+
+
+_clients: Final[ProcessCache[Client]] = ProcessCache(close_client)
 
 
 def client_of(owner: Owner, uri: str) -> Client:

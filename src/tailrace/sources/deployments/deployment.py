@@ -268,6 +268,16 @@ class DeploymentSource(OplogSource):
         member = self._oplog("").selected()
         return CollectionReader(member.client, member.uri)
 
+    @property
+    def is_routed(self) -> bool:
+        """Whether this is the router of a cluster."""
+        return self._is_routed
+
+    @property
+    def entrance(self) -> ShardOplog:
+        """The servers of the connection string: the replica set, or the router, which has no oplog."""
+        return ShardOplog(self._client(self._uri), self._uri, self._owner)
+
     # -- connections --------------------------------------------------------------------------------------
 
     def close(self) -> None:

@@ -4,6 +4,7 @@ from typing import Final
 
 NONE: Final = "to connect"
 OPLOG: Final = "find on local.oplog.rs"
+STREAMS: Final = "changeStream and find on all databases"
 PRE_IMAGES: Final = "find on config.system.preimages"
 TRANSACTIONS: Final = "find on config.transactions"
 REPLICA_SET_CONFIG: Final = "replSetGetConfig on the cluster"

@@ -215,14 +215,20 @@ class ShardOplog:
         """
         if self._mark_at(mark.time) == mark:
             return False
-        deadline = time.monotonic() + _ELECTION_SECONDS
-        while self.majority_time() < mark.time:
-            if time.monotonic() > deadline:
-                return True
-            time.sleep(_POLL_SECONDS)
+        if not self._reaches(mark.time):
+            return True
         member = self.selected()
         with session_at(member.client, mark.time) as session:
             return member._mark_at(mark.time, session) != mark and member.oldest() <= mark.time
+
+    def _reaches(self, ts: int) -> bool:
+        """Wait for as long as an election may take; return whether the member has reached a cluster time."""
+        deadline = time.monotonic() + _ELECTION_SECONDS
+        while self.majority_time() < ts:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(_POLL_SECONDS)
+        return True
 
     def _mark_at(self, ts: int, session: ClientSession | None = None) -> EntryMark | None:
         with driver_errors(self.uri, rights.OPLOG):
@@ -230,6 +236,10 @@ class ShardOplog:
             for raw in documents_of(oplog.find_raw_batches(_at(ts), limit=1, session=session)):
                 return EntryMark.of(raw)
         return None
+
+    def mark_of(self, raw: bytes) -> EntryMark:
+        """Return what identifies an entry that was read here."""
+        return EntryMark.of(raw)
 
     # -- queries ------------------------------------------------------------------------------------------
 

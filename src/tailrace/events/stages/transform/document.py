@@ -44,6 +44,7 @@ class Transform:
                     continue
                 event = transform(entry)
                 event.shard = shard
+                event.pre_image = entry.extras.pre_image
                 keep(event)
         except CommandError as error:
             return batch.having(events, error, entry.ts)

@@ -1,0 +1,1 @@
+"""Deployments whose own change stream is read, because their oplog may not be."""

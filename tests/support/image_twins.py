@@ -1,0 +1,106 @@
+"""The same operations on collections that store images and on others, and what their streams show."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from bson import Timestamp
+from pymongo import MongoClient
+
+from tailrace.bson import raw as rawbson
+from tailrace.error_codes import ErrorCode
+from tests.oracle.replay.real_streams import RealStreams
+from tests.oracle.replay.stream_case import Part, StreamCase
+from tests.support.client_workload import COLLECTIONS, ClientWorkload
+
+Document = dict[str, Any]
+STORED: Document = {"changeStreamPreAndPostImages": {"enabled": True}}
+REQUIRED: Document = {"fullDocument": "required", "fullDocumentBeforeChange": "required"}
+_COMPARED = (
+    "operationType", "fullDocument", "documentKey", "updateDescription", "fullDocumentBeforeChange", "from",
+)  # fmt: skip
+
+
+class _Twin(ClientWorkload):
+    """Operations on collections that are always there, and all store images or none does."""
+
+    def __init__(self, client: "MongoClient[Any]", seed: int, prefix: str, options: Document) -> None:
+        super().__init__(client, seed, prefix, for_comparison=True)
+        self._options = options
+
+    def _attempt(self, action: Callable[[], object]) -> bool:
+        for name in self.databases:
+            there = self._client[name].list_collection_names()
+            for missing in sorted({*COLLECTIONS}.difference(there)):
+                self._client[name].create_collection(missing, **self._options)
+        return super()._attempt(action)
+
+    def _drop_database(self) -> None:
+        """A server drops the collections in the order of their UUIDs, which are random."""
+        name = self._rng.choice(self.databases)
+        for collection in sorted(self._client[name].list_collection_names()):
+            self._client[name].drop_collection(collection)
+        self._client.drop_database(name)
+
+    def _modify_collection(self) -> None:
+        """Images stay as they are."""
+
+
+def write_twins(client: "MongoClient[Any]", seed: int, operations: int) -> list[tuple[str, str]]:
+    """Run the same operations twice; return databases without stored images, each with one that has them."""
+    plain = _Twin(client, seed, f"plain{seed}", {})
+    stored = _Twin(client, seed, f"stored{seed}", STORED)
+    for twin in (plain, stored):
+        twin.run(operations)
+    assert plain.done == stored.done
+    return [*zip(plain.databases, stored.databases, strict=True)]
+
+
+def check_twins(source: "MongoClient[Any]", front: "MongoClient[Any]", seed: int, operations: int) -> None:
+    """Streams through a server that rebuilds images show what the source shows where it stores them."""
+    print("seed", seed)
+    start = note(source)
+    twins = write_twins(source, seed, operations)
+    end = note(source)
+    shown = changed = 0
+    for plain, stored in twins:
+        expected = read(source, stored, start, end)
+        ours = read(front, plain, start, end)
+        assert (ours.error, expected.error) == (None, None)
+        for number, (one, other) in enumerate(
+            zip(compared(ours.events), compared(expected.events), strict=True)
+        ):
+            assert one == other, f"event {number} of {plain}: {one}; of {stored}: {other}"
+        shown += len(ours.events)
+        changed += sum(b"fullDocumentBeforeChange" in event for event in ours.events)
+    assert shown > operations / 2 < changed * 4
+    assert ErrorCode.NoMatchingDocument in {read(source, plain, start, end).error for plain, _ in twins}
+
+
+def note(client: "MongoClient[Any]") -> Timestamp:
+    """The time of a new entry."""
+    time: Timestamp = client.admin.command("appendOplogNote", data={"note": 1})["operationTime"]
+    return time
+
+
+def read(client: "MongoClient[Any]", database: str, start: Timestamp, end: Timestamp, **options: Any) -> Part:
+    """What a stream on a database shows in an interval, after invalidations too."""
+    case = StreamCase(database, None, {**REQUIRED, "startAtOperationTime": start, **options})
+    parts = [part for _, part in RealStreams(client, end).parts(case)]
+    return Part([event for part in parts for event in part.events], parts[-1].error)
+
+
+def compared(events: Sequence[bytes]) -> list[dict[str, bytes | str | None]]:
+    """What has to be equal of events in two databases: everything but names, times and tokens."""
+    found: list[dict[str, bytes | str | None]] = []
+    for raw in events:
+        fields = {
+            name.decode(): bytes([kind]) + raw[start:end] for kind, name, start, end in rawbson.elements(raw)
+        }
+        ns = rawbson.subdocument(raw, b"ns") or rawbson.EMPTY
+        found.append(
+            {
+                "coll": rawbson.text(ns, rawbson.find(ns, b"coll")),
+                **{name: fields.get(name) for name in _COMPARED},
+            }
+        )
+    return found
