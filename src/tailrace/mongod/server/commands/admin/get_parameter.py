@@ -5,13 +5,16 @@ from typing import Any, Final
 from tailrace.errors import CommandError
 from tailrace.mongod.server.access.needs import on_cluster
 from tailrace.mongod.server.admin.parameters import PARAMETERS, Parameters
-from tailrace.mongod.server.dispatch.arguments import Arguments
 from tailrace.mongod.server.dispatch.command import Command, Reply
 from tailrace.mongod.server.dispatch.context import Context
-from tailrace.mongod.server.dispatch.fields import is_generic, old_command
+from tailrace.mongod.server.dispatch.fields import Fields, is_generic, old_command
+from tailrace.mongod.server.dispatch.kinds import LOOSE_FLAG, TEXT, is_true
 
 _FAIL_POINT: Final = "failpoint."
 _NO_CODE: Final = 0
+_CHOICE: Final = Fields(
+    {"showDetails": LOOSE_FLAG, "allParameters": LOOSE_FLAG, "setAt": TEXT}, since={"setAt": ((8, 0, 0),)}
+)
 
 
 async def run(context: Context) -> Reply:
@@ -19,10 +22,8 @@ async def run(context: Context) -> Reply:
     command, parameters = context.command, context.parameters
     wanted = command[context.name]
     if isinstance(wanted, dict):
-        fields = Arguments(context.name, wanted)
-        details, everything = fields.boolean("showDetails", False), fields.boolean("allParameters", False)
-        fields.ignore("setAt")
-        fields.finish()
+        _CHOICE.check(context.name, wanted, context.node.release)
+        details, everything = is_true(wanted.get("showDetails")), is_true(wanted.get("allParameters"))
     else:
         details, everything = False, wanted == "*"
     if everything:

@@ -25,11 +25,16 @@ _OF_CLUSTERED: Final = ("expireAfterSeconds", "collation")
 async def run(context: Context) -> bytes:
     arguments = context.arguments()
     size = batch_size(arguments)
-    arguments.ignore("includeBuildUUIDs", "includeIndexBuildInfo", "isTimeseriesNamespace", "rawData")
+    with_uuids, with_builds = arguments.truth("includeBuildUUIDs"), arguments.truth("includeIndexBuildInfo")
+    arguments.ignore("isTimeseriesNamespace", "rawData")
     arguments.finish()
+    if with_uuids and with_builds:
+        reason = "The includeBuildUUIDs flag and includeBuildIndexInfo flag cannot both be set to true"
+        raise CommandError(ErrorCode.InvalidOptions, reason)
     with context.reader() as reader:
         collection = _collection(context, reader.catalog)
-    specs = [encode(spec) for spec in _specs(collection)]
+    # No index is listed before it is built, so there is nothing to add about its build.
+    specs = [encode({"spec": spec} if with_builds else spec) for spec in _specs(collection)]
     return listing_reply(context, f"{collection.database}.{collection.shown_name}", specs, size)
 
 
