@@ -9,8 +9,9 @@ from bson import Binary, DatetimeMS, Decimal128, Int64, ObjectId, Timestamp
 
 from tailrace.bson.documents import encode
 from tailrace.errors import CommandError
+from tailrace.events.entry_reader import EntryReader
 from tailrace.events.event_token import resume_token, token_document
-from tailrace.events.oplog_entry import EntryReader, OplogEntry, parse_entry
+from tailrace.events.oplog_entry import OplogEntry, parse_entry
 from tailrace.events.stages.stage import Batch
 from tailrace.events.stages.transform.document import Transform
 from tests.support.bulk import BulkMix, generate_bulk

@@ -10,7 +10,7 @@ from bson import Binary, Int64, ObjectId, Timestamp
 
 from tailrace.bson.documents import encode
 from tailrace.events.cluster_time import to_timestamp
-from tailrace.events.oplog_entry import EntryReader
+from tailrace.events.entry_reader import EntryReader
 from tailrace.events.scope import Scope
 from tailrace.events.stages.plan import Plan
 from tailrace.log.head import HeadLog

@@ -11,9 +11,10 @@ import pyarrow as pa
 from tailrace.bson import raw as rawbson
 from tailrace.errors import HistoryError
 from tailrace.events.change_event import ChangeEvent
+from tailrace.events.entry_reader import EntryReader
 from tailrace.events.layout.event import NO_SESSION, session_of
 from tailrace.events.layout.template import DOCUMENT, KEY, WALL
-from tailrace.events.oplog_entry import PLAIN, EntryReader, Extras, Head, OplogEntry
+from tailrace.events.oplog_entry import PLAIN, Extras, Head, OplogEntry
 from tailrace.events.stages.transform.document import Transform
 from tailrace.lake.deferred_entries import deferred
 from tailrace.lake.entry_remainder import EntryRest, bare_delta

@@ -12,7 +12,7 @@ from tailrace.errors import CommandError
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.cluster_time import BEGINNING, END_OF_TIME
 from tailrace.events.merge import merge_by_time, settle_events
-from tailrace.events.oplog_start import goes_back_to
+from tailrace.events.oplog_entry import goes_back_to
 from tailrace.events.promise import Promise, common_promise, promise
 from tailrace.events.stages.check_resumability import history_lost
 from tailrace.events.stages.lookups import Lookups

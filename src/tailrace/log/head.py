@@ -12,8 +12,7 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.cluster_time import in_words
-from tailrace.events.oplog_entry import Head
-from tailrace.events.oplog_start import goes_back_to
+from tailrace.events.oplog_entry import Head, goes_back_to
 from tailrace.events.promise import Promise, promise
 from tailrace.events.stages.check_resumability import history_lost
 from tailrace.events.stages.parts import DeploymentPart

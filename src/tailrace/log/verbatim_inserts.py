@@ -8,8 +8,9 @@ streams of equal shape. `tests/laws/` compares the bytes with those of the gener
 from collections.abc import Sequence
 
 from tailrace.events.change_event import EventKind
+from tailrace.events.entry_reader import InsertedDocuments
 from tailrace.events.layout.fields import verbatim_shape
-from tailrace.events.oplog_entry import InsertedDocuments, OplogEntry
+from tailrace.events.oplog_entry import OplogEntry
 from tailrace.events.stages.render import render_inserts
 from tailrace.events.stages.scope_match import ScopeMatch
 from tailrace.events.stages.stage import VerbatimRow

@@ -12,8 +12,9 @@ from tailrace.bson import raw as rawbson
 from tailrace.errors import CommandError
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.commit_entry import COMMIT
+from tailrace.events.entry_reader import EntryReader
 from tailrace.events.memo import remember
-from tailrace.events.oplog_entry import PLAIN, EntryReader, Head, OplogEntry
+from tailrace.events.oplog_entry import PLAIN, Head, OplogEntry
 from tailrace.events.stages.rewrites.push_down import PushedMatch
 from tailrace.events.stages.scope_match import ScopeMatch
 from tailrace.events.stages.stage import Batch

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from tailrace.errors import CommandError
 from tailrace.events.change_event import ChangeEvent, EventKind
-from tailrace.events.oplog_entry import EntryReader, InsertedDocuments, OplogEntry
+from tailrace.events.entry_reader import EntryReader, InsertedDocuments
+from tailrace.events.oplog_entry import OplogEntry
 from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stages.oplog_match import OplogMatch
 from tailrace.events.stages.render import Shape, render, render_once

@@ -26,8 +26,8 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.change_event import CHANGES, ChangeEvent
 from tailrace.events.cluster_time import to_timestamp
+from tailrace.events.entry_reader import EntryReader
 from tailrace.events.layout.fields import FULL_DOCUMENT, verbatim_shape
-from tailrace.events.oplog_entry import EntryReader
 from tailrace.events.options import ChangeStreamOptions
 from tailrace.events.resume_token import CURRENT_VERSION, ResumeToken
 from tailrace.events.scope import Scope, ScopeKind

@@ -5,11 +5,12 @@ The order is that of `events/layout/fields.py`.
 
 from tailrace.bson import raw as rawbson
 from tailrace.events.change_event import ChangeEvent, EventKind
+from tailrace.events.entry_reader import InsertedDocuments
 from tailrace.events.event_token import token_document, token_documents
 from tailrace.events.layout import event as events
 from tailrace.events.layout.fields import Shape, shape_of
 from tailrace.events.layout.template import DOCUMENT, KEY, TIME, TOKEN, WALL
-from tailrace.events.oplog_entry import InsertedDocuments, OplogEntry
+from tailrace.events.oplog_entry import OplogEntry
 
 
 def render(event: ChangeEvent, shape: Shape, version: int) -> bytes:

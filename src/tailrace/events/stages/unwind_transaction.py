@@ -15,7 +15,8 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.cluster_time import in_words
 from tailrace.events.commit_entry import COMMIT, commit_timestamp
-from tailrace.events.oplog_entry import MALFORMED_ENTRY, EntryReader, Extras, OplogEntry, OpTime, parse_entry
+from tailrace.events.entry_reader import EntryReader
+from tailrace.events.oplog_entry import MALFORMED_ENTRY, Extras, OplogEntry, OpTime, parse_entry
 from tailrace.events.stages.lookups import EntryLookup
 from tailrace.events.stages.stage import Batch
 from tailrace.events.stages.visibility import Visibility, applied_by_user

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from tailrace.events.cluster_time import END_OF_TIME
-from tailrace.events.oplog_entry import parse_entry
-from tailrace.events.oplog_start import is_first_entry
+from tailrace.events.oplog_entry import is_first_entry, parse_entry
 from tailrace.events.promise import Promise, promise
 from tailrace.events.stages.lookups import DocumentQuestion, Lookups, Rebuild
 from tailrace.log.head import SLICE_BYTES

@@ -19,7 +19,7 @@ from bson import ObjectId
 from tailrace.bson import documents
 from tailrace.errors import BsonError, UsageError
 from tailrace.events.entry_bytes import Operation
-from tailrace.events.oplog_start import FIRST_MESSAGE
+from tailrace.events.oplog_entry import FIRST_MESSAGE
 from tailrace.events.promise import Promise, promise
 from tailrace.events.stages.lookups import Lookups
 from tailrace.mongod.store.catalog import (

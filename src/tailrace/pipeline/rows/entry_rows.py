@@ -8,7 +8,8 @@ import numpy as np
 import pyarrow as pa
 
 from tailrace.bson.dates import FIRST_DATE, LAST_DATE
-from tailrace.events.oplog_entry import EntryReader, OplogEntry
+from tailrace.events.entry_reader import EntryReader
+from tailrace.events.oplog_entry import OplogEntry
 from tailrace.sources.conditions import EVERYTHING, EntryCondition
 from tailrace.sources.source import OplogSource
 

@@ -6,8 +6,7 @@ from pathlib import Path
 
 from tailrace.errors import DamagedInputError, UsageError
 from tailrace.events.cluster_time import BEGINNING, ClusterTime, in_words
-from tailrace.events.oplog_entry import parse_entry
-from tailrace.events.oplog_start import is_first_entry
+from tailrace.events.oplog_entry import is_first_entry, parse_entry
 from tailrace.events.stages.check_resumability import history_lost
 from tailrace.sources.archives.archive import ArchivedOplog, in_time_order, may_hold_entries
 from tailrace.sources.archives.archived_file import ArchivedFile, open_archived

@@ -19,8 +19,7 @@ from pymongo.read_preferences import Primary
 
 from tailrace.events.cluster_time import BEGINNING, ClusterTime, from_timestamp, to_timestamp
 from tailrace.events.entry_mark import EntryMark
-from tailrace.events.oplog_entry import OplogEntry, parse_entry
-from tailrace.events.oplog_start import is_first_entry
+from tailrace.events.oplog_entry import OplogEntry, is_first_entry, parse_entry
 from tailrace.events.stages.check_resumability import history_lost
 from tailrace.events.stream_release import StreamRelease
 from tailrace.lake.bulk.raw_entries import RawEntries
