@@ -85,10 +85,15 @@ def test_a_checkpoint_or_history_that_does_not_match_is_refused(spark: SparkSess
         shutil.copytree(history / "_checkpoint", other / "_checkpoint")
         with pytest.raises(Exception, match="the checkpoint and the history disagree"):
             build_all(spark, source, other)
+        assert HistoryJob(source, PipelineSettings(tmp_path / "empty")).table.begins == 0
         rs.truncate_oplog()
         with pytest.raises(UsageError, match="the entries between are lost; name another directory"):
             HistoryJob(source, PipelineSettings(other))
-        assert HistoryJob(source, PipelineSettings(tmp_path / "late")).table.begins > 0
+        late = HistoryJob(source, PipelineSettings(tmp_path / "late")).table
+        assert late.begins > 0
+        write(client, 200, 10)
+        empty = build_all(spark, source, tmp_path / "empty")
+        assert (empty.begins, empty.rows) == (late.begins, 20)
     with (
         ReplicaSet() as stranger,
         DeploymentSource(stranger.uri) as source,

@@ -59,6 +59,18 @@ def commit(
     raise HistoryError(f"another pipeline writes to the history in {table.place}; stop one of them")
 
 
+def begin_later(table: HistoryTable, begins: int) -> bool:
+    """Let a history that has no interval yet begin later; return False, and change nothing, if it has one."""
+    transactions = position_transactions(THROUGH, begins) + position_transactions(BEGINS, begins)
+    for _ in range(_ATTEMPTS):
+        table.refresh()
+        if table.through != table.begins:
+            return False
+        if table.through >= begins or write_commit(table, "WRITE", transactions=transactions):
+            return True
+    return False
+
+
 def change_files(
     table: HistoryTable,
     added: Sequence[AddedFile],

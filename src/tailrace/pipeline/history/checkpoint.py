@@ -15,6 +15,7 @@ from typing import Any
 from tailrace.errors import UsageError
 from tailrace.events.cluster_time import in_words
 from tailrace.events.stream_release import CURRENT_RELEASE
+from tailrace.lake.commit import begin_later
 from tailrace.lake.table import HistoryTable
 from tailrace.namespaces import EVERYTHING_KEPT
 from tailrace.pipeline.history.kept import settle_kept
@@ -55,7 +56,8 @@ def open_table(
             f"{settings.release.version}; name the version where the history is read instead"
         )
     table.check_identity(identity)
-    if oldest - 1 > table.through:
+    # A member that was added later has an oplog that begins later: a history without an interval follows it.
+    if oldest - 1 > table.through and not begin_later(table, source.beginning()):
         raise UsageError(
             f"the history {path} ends with {in_words(table.through)} and the oplog of the source begins with "
             f"{in_words(oldest)}: the entries between are lost; name another directory for a history that "
