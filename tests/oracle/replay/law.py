@@ -18,7 +18,7 @@ from tailrace.bson.documents import decode, encode
 from tests.oracle.replay.archive import Archive, write_archive
 from tests.oracle.replay.random_cases import CaseMaker
 from tests.oracle.replay.real_streams import ON_A_VIEW, RealStreams
-from tests.oracle.replay.stream_case import Part, StreamCase
+from tests.oracle.replay.stream_case import Part, StreamCase, fails_elsewhere
 from tests.oracle.replay.workload import RealWorkload
 from tests.oracle.replay.written_cases import written_cases
 
@@ -94,6 +94,8 @@ def _as_stages_see(event: bytes) -> bytes:
 def difference(case: StreamCase, real: Part, ours: Outcome) -> str | None:
     """Where a stream of ours differs from the real one; None if it does not."""
     events, code = ours
+    if fails_elsewhere(case, real, events, code):
+        return None
     for place, (one, other) in enumerate(zip(real.events, events, strict=False)):
         if one != other and not (case.pipeline and _as_stages_see(one) == other):
             return f"{case}\n  event {place} of {len(real.events)}\n  real {one!r}\n  ours {other!r}"
