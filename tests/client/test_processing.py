@@ -18,6 +18,7 @@ from tailrace import (
     process_async,
 )
 from tailrace.client.options import Document
+from tailrace.client.resumable import RESUMABLE_LABEL
 from tailrace.testing.replica_set import ReplicaSet
 
 Event = dict[str, Any]
@@ -140,7 +141,7 @@ def test_a_dropped_collection_ends_the_run_and_the_next_one_begins_after_it(
         {"closeConnection": True},
         {"errorCode": 13436},
         {"errorCode": 13436, "errorLabels": []},  # as a member that recovers answers a getMore
-        {"errorCode": 6},
+        {"errorCode": 6, "errorLabels": [RESUMABLE_LABEL]},
     ],
 )
 def test_an_outage_of_the_server_is_waited_for(tailrace_own_server: ReplicaSet, fault: Document) -> None:
