@@ -23,6 +23,7 @@ NETWORK = CommandFailure(from_server=False)
 LABELLED = CommandFailure(
     from_server=True, code=11602, labels=frozenset({RESUMABLE_LABEL}), wire_version=MODERN
 )
+RECOVERING = CommandFailure(from_server=True, code=13436, wire_version=MODERN)
 
 
 def machine_of(
@@ -320,8 +321,20 @@ def test_any_other_error_ends_the_stream() -> None:
 def test_a_resume_that_the_server_refuses_ends_the_stream() -> None:
     machine = opened(post="p")
     machine.fail(NETWORK)
-    assert machine.fail(LABELLED) is Verdict.RAISE
+    refused = CommandFailure(from_server=True, code=286, wire_version=MODERN)
+    assert machine.fail(refused) is Verdict.RAISE
     assert not machine.is_alive
+
+
+@pytest.mark.parametrize("failure", [LABELLED, RECOVERING])
+def test_a_resume_that_members_refuse_until_one_is_primary_can_be_tried_again(
+    failure: CommandFailure,
+) -> None:
+    machine = opened(post="p")
+    assert machine.fail(failure) is Verdict.RESUME
+    assert machine.fail(failure) is Verdict.RAISE
+    assert machine.is_alive
+    assert stage(machine) == {"resumeAfter": token("p")}
 
 
 def test_a_resume_that_did_not_reach_a_server_is_raised_and_can_be_tried_again() -> None:

@@ -18,6 +18,7 @@ from tailrace import (
     process_async,
 )
 from tailrace.client.options import Document
+from tailrace.client.resumable import RESUMABLE_LABEL
 from tailrace.testing.replica_set import ReplicaSet
 
 Event = dict[str, Any]
@@ -134,12 +135,21 @@ def test_a_dropped_collection_ends_the_run_and_the_next_one_begins_after_it(
     assert seen == [1]
 
 
-def test_an_outage_of_the_server_is_waited_for(tailrace_own_server: ReplicaSet) -> None:
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"closeConnection": True},
+        {"errorCode": 13436},
+        {"errorCode": 13436, "errorLabels": []},  # as a member that recovers answers a getMore
+        {"errorCode": 6, "errorLabels": [RESUMABLE_LABEL]},
+    ],
+)
+def test_an_outage_of_the_server_is_waited_for(tailrace_own_server: ReplicaSet, fault: Document) -> None:
     client = tailrace_own_server.client(serverSelectionTimeoutMS=200, retryReads=False)
     orders, store, seen = client.shop.orders, Memory(), list[int]()
     fill(tailrace_own_server.client().shop.orders, 0)
     start = client.admin.command("hello")["operationTime"]
-    data = {"failCommands": ["getMore", "aggregate"], "closeConnection": True}
+    data = {"failCommands": ["getMore", "aggregate"], **fault}
 
     class Disturbing(Memory):
         def load(self) -> Document | None:

@@ -2,9 +2,16 @@
 
 import pytest
 from pymongo import errors
+from pymongo.helpers_shared import _NOT_PRIMARY_CODES
 
 from tailrace.client.driver import failure_of
-from tailrace.client.resumable import RESUMABLE_CODES, RESUMABLE_LABEL, CommandFailure, is_resumable
+from tailrace.client.resumable import (
+    RESUMABLE_CODES,
+    RESUMABLE_LABEL,
+    STATE_CHANGE_CODES,
+    CommandFailure,
+    is_resumable,
+)
 
 OLD, NEW = 8, 9
 
@@ -23,9 +30,16 @@ def test_a_cursor_that_is_not_found_is_resumable_in_every_version(wire: int) -> 
     assert is_resumable(answered(43, wire))
 
 
-def test_from_4_4_on_the_label_decides_alone() -> None:
+def test_from_4_4_on_the_label_decides() -> None:
     assert is_resumable(answered(280, NEW, RESUMABLE_LABEL))
-    assert not any(is_resumable(answered(code, NEW)) for code in RESUMABLE_CODES)
+    assert not any(is_resumable(answered(code, NEW)) for code in RESUMABLE_CODES - STATE_CHANGE_CODES)
+
+
+@pytest.mark.parametrize("wire", [OLD, NEW])
+def test_a_member_that_changes_its_state_is_resumable_without_label(wire: int) -> None:
+    """A real server that recovers answers a getMore before it knows whether its cursor is a stream."""
+    assert all(is_resumable(answered(code, wire)) for code in STATE_CHANGE_CODES)
+    assert {*_NOT_PRIMARY_CODES} - {10058} == STATE_CHANGE_CODES
 
 
 def test_before_4_4_the_code_decides_alone() -> None:
@@ -51,7 +65,7 @@ def test_the_list_of_codes_is_that_of_the_specification() -> None:
         (errors.OperationFailure("no", 6, {"code": 6, "errorLabels": [RESUMABLE_LABEL]}), True),
         (errors.OperationFailure("no", 6, {"code": 6}), False),
         (errors.NotPrimaryError("no", {"code": 10107, "errorLabels": [RESUMABLE_LABEL]}), True),
-        (errors.NotPrimaryError("no", {"code": 10107}), False),
+        (errors.NotPrimaryError("no", {"code": 10107}), True),
         (errors.InvalidOperation("closed"), False),
         (ValueError("cannot be decoded"), False),
     ],

@@ -12,8 +12,8 @@ from pymongo.errors import OperationFailure, PyMongoError
 SECONDS = 240
 """How long the last write may take."""
 DATABASE = "once"
-_DEPOSED = {91, 189, 10107, 11600, 11602, 13435}
-"""Codes of a member that stops or is no longer primary."""
+_DEPOSED = {91, 189, 10107, 11600, 11602, 13435, 13436}
+"""Codes of a member that stops, recovers or is no longer primary."""
 
 
 class Deployment(Protocol):

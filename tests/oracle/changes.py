@@ -1,5 +1,6 @@
 """The changes of documents in a history and in a real server's stream, in a form that both have."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -51,14 +52,26 @@ def events_of(
     client: MongoClient[dict[str, Any]], database: str, start: Timestamp, end: Timestamp
 ) -> list[dict[str, Any]]:
     """The events of a database between two times, as the server's own stream shows them."""
+    return [*_events(client, database, start, end)]
+
+
+def tokens_of(
+    client: MongoClient[dict[str, Any]], database: str, start: Timestamp, end: Timestamp
+) -> list[str]:
+    """Their tokens: there may be more events than fit into memory."""
+    return [event["_id"]["_data"] for event in _events(client, database, start, end)]
+
+
+def _events(
+    client: MongoClient[dict[str, Any]], database: str, start: Timestamp, end: Timestamp
+) -> Iterator[dict[str, Any]]:
     with client[database].watch(start_at_operation_time=start, max_await_time_ms=100) as stream:
-        found = []
         while stream.alive:
             event = stream.try_next()
             if event is not None:
-                found.append(dict(event))
+                yield dict(event)
             elif _position(stream.resume_token) >= (end.time, end.inc):
-                return found
+                return
     raise AssertionError("the stream was invalidated")
 
 

@@ -18,11 +18,12 @@ from bson import Timestamp
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure, PyMongoError
 
+from tailrace.lake.table import HistoryTable
 from tailrace.sources.deployments.deployment import DeploymentSource
 from tailrace.testing.history_builder import HistoryBuilder
 from tests.laws.busy_writers import DATABASE, writing
 from tests.mongod.server.served import ServedProcess
-from tests.oracle.changes import events_of
+from tests.oracle.changes import tokens_of
 from tests.oracle.faults import MEMBERS, SETTINGS, Faults, majority_end, wait_for_members
 from tests.oracle.real_server import RealReplicaSet, missing_mongod, real_replica_set
 from tests.oracle.replay.law import recorded
@@ -167,10 +168,21 @@ class PipelineProcess:
     def __init__(self, folder: Path, source: str, history: Path) -> None:
         self._command = [sys.executable, "-m", "tailrace", "pipeline", "--master", "local[1]"]
         self._command += ["--source", source, "--history", str(history)]
+        self._history = history
         self._log = folder / "pipeline.log"
         self._process: subprocess.Popen[bytes] | None = None
+        self._found = 0
+
+    @property
+    def _through(self) -> int:
+        return HistoryTable.open(self._history).through if HistoryTable.exists(self._history) else 0
+
+    def wait_for_commit(self) -> None:
+        """Wait until it has added something to the history since it was started."""
+        wait_until(lambda: self._through > self._found)
 
     def start(self) -> None:
+        self._found = self._through
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(self._command, stdout=log, stderr=log, start_new_session=True)
 
@@ -183,21 +195,25 @@ class PipelineProcess:
 
 
 def run_rounds(
-    three: RealReplicaSet, front: ServedProcess, kills: list[Callable[[], None]], seed: int
+    three: RealReplicaSet,
+    front: ServedProcess,
+    kills: list[Callable[[], None]],
+    seed: int,
+    pause: float = 0.05,
 ) -> None:
     """Law Once: every majority committed change is shown once, in order, whatever is killed."""
     rng = random.Random(seed)
     start = majority_end(three)
     consumer = Consumer(lambda: front.client(serverSelectionTimeoutMS=5000), start)
     consumer.start()
-    with writing(three, seed):
+    with writing(three, seed, pause):
         for kill in kills:
             _wait_for_events(consumer, rng.randrange(1, 10))
             kill()
     end = majority_end(three)
     tokens = consumer.end(end)
     with three.client() as client:
-        expected = [event["_id"]["_data"] for event in events_of(client, DATABASE, start, end)]
+        expected = tokens_of(client, DATABASE, start, end)
     assert len(expected) > len(kills)
     assert tokens == expected
     assert not front.faults()
@@ -254,16 +270,23 @@ def test_kills_of_tailrace_the_pipeline_and_the_primary_in_many_rounds(
             faults.kill_primary()
             wait_for_members(three)
 
+        def kill_pipeline_at_work() -> None:
+            pipeline.wait_for_commit()
+            restart(pipeline)
+
         choices: list[Callable[[], None]] = [
             lambda: restart(front),
-            lambda: restart(pipeline),
+            lambda: restart(front),
+            lambda: restart(pipeline),  # most likely before it has begun
+            kill_pipeline_at_work,
+            kill_primary,
             kill_primary,
         ]
         start = majority_end(three)
-        run_rounds(three, front, rng.choices(choices, k=ROUNDS), seed)
+        run_rounds(three, front, rng.choices(choices, k=ROUNDS), seed, pause=0.3)
         end = majority_end(three)
         with three.client() as client, front.client() as served:
-            expected = [event["_id"]["_data"] for event in events_of(client, DATABASE, start, end)]
+            expected = tokens_of(client, DATABASE, start, end)
 
             def is_held() -> bool:
                 shown = served.admin.command("serverStatus")["history"]
@@ -277,7 +300,7 @@ def test_kills_of_tailrace_the_pipeline_and_the_primary_in_many_rounds(
         only_history.start()
         try:
             with only_history.client() as served:
-                found = [event["_id"]["_data"] for event in events_of(served, DATABASE, start, end)]
+                found = tokens_of(served, DATABASE, start, end)
         finally:
             only_history.kill()
         assert found == expected

@@ -244,8 +244,8 @@ class ChangeStreamMachine:
             return Verdict.RAISE
         if self.phase is Phase.INTERRUPTED:
             # The one attempt to resume has failed. If the server refused it, it would refuse another one. If
-            # no server was reached in time, the next call tries again.
-            if failure.misuse or (failure.from_server and not failure.timed_out):
+            # no server was reached in time, or members are changing their roles, the next call tries again.
+            if not is_resumable(failure) and not failure.timed_out:
                 self.phase = Phase.ENDED
             return Verdict.RAISE
         if failure.code == CURSOR_NOT_FOUND:

@@ -28,7 +28,7 @@ from tailrace.client.change_stream import ChangeStreamMachine
 from tailrace.client.commands import Command
 from tailrace.client.flow import Call
 from tailrace.client.options import Document, Target
-from tailrace.client.resumable import CommandFailure
+from tailrace.client.resumable import RESUMABLE_LABEL, CommandFailure
 
 T = TypeVar("T", bound=Mapping[str, Any])
 
@@ -168,6 +168,13 @@ def failure_of(error: BaseException, wire_version: int) -> CommandFailure:
     return CommandFailure(
         from_server=False, wire_version=wire_version, timed_out=timed_out, misuse=not is_network
     )
+
+
+def may_pass(error: PyMongoError) -> bool:
+    """Whether the same command may succeed later: no server answered, or members are changing their roles."""
+    if isinstance(error, OperationFailure):
+        return error.has_error_label(RESUMABLE_LABEL)
+    return isinstance(error, ConnectionFailure)  # also NotPrimaryError
 
 
 def cursor_address(address: Address, command: Command) -> _CursorAddress:

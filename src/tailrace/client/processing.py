@@ -16,9 +16,10 @@ from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.asynchronous.database import AsyncDatabase
 from pymongo.collection import Collection
 from pymongo.database import Database
-from pymongo.errors import ConnectionFailure
+from pymongo.errors import PyMongoError
 
 from tailrace.client.aio import AsyncChangeStream, watch_async
+from tailrace.client.driver import may_pass
 from tailrace.client.flow import Flow, run, run_async
 from tailrace.client.options import Document, Keywords, Pipeline
 from tailrace.client.outage import Outage
@@ -114,8 +115,8 @@ def _processing(
     while stream.alive and not progress.is_over():
         try:
             event = yield stream.try_next
-        except ConnectionFailure:
-            pause = progress.next_pause(can_resume=stream.alive)
+        except PyMongoError as error:
+            pause = progress.next_pause(can_resume=may_pass(error) and stream.alive)
             if pause is None:
                 raise
             yield partial(sleep, pause)

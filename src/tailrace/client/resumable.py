@@ -31,6 +31,13 @@ RESUMABLE_CODES: Final = frozenset(
 )  # fmt: skip
 """The resumable errors of servers before 4.4."""
 
+STATE_CHANGE_CODES: Final = frozenset({91, 189, 10107, 11600, 11602, 13435, 13436})
+"""What a member answers while it steps down, recovers or ends: resumable in every release.
+
+A member that recovers refuses a getMore before it looks at the cursor, so that the error has no label (seen
+on 6.0.27). PyMongo resumes after these errors, too.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class CommandFailure:
@@ -57,10 +64,12 @@ def is_resumable(failure: CommandFailure) -> bool:
     True
     >>> is_resumable(CommandFailure(from_server=True, code=6, wire_version=9))
     False
+    >>> is_resumable(CommandFailure(from_server=True, code=13436, wire_version=9))
+    True
     """
     if failure.misuse:
         return False
-    if not failure.from_server or failure.code == CURSOR_NOT_FOUND:
+    if not failure.from_server or failure.code == CURSOR_NOT_FOUND or failure.code in STATE_CHANGE_CODES:
         return True
     if failure.wire_version >= LABELS_SINCE:
         return RESUMABLE_LABEL in failure.labels

@@ -116,6 +116,8 @@ def kill_examples(store: str, folder: Path, seed: int, kills: int) -> None:
     rng = random.Random(seed)
     with ReplicaSet() as server, target(store, server, folder) as (_, totals):
         consume(server.uri, "totals", ns="shop.orders").close()  # the group begins here
+        # The transaction of a killed worker keeps its documents until the server ends it.
+        server.client().admin.command("setParameter", 1, transactionLifetimeLimitSeconds=5)
         script = str(EXAMPLES / f"exactly_once_{store}.py")
         with crew(script, server.uri, "totals", "shop.orders", totals.argument) as workers:
             workers.start()

@@ -14,14 +14,15 @@ from pymongo.errors import (
     ConfigurationError,
     InvalidName,
     InvalidURI,
-    NotPrimaryError,
     OperationFailure,
     PyMongoError,
+    ServerSelectionTimeoutError,
 )
 
 from tailrace.cli.json_arguments import utf8_argument
 from tailrace.cli.sources.connection import SOURCE_VARIABLE, connection_string, without_scheme
 from tailrace.cli.sources.namespaces import namespace_argument
+from tailrace.client.driver import may_pass
 from tailrace.client.outage import Outage
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError, UsageError
@@ -71,13 +72,17 @@ def watched_target(client: RawClient, namespace: str | None) -> RawTarget:
 
 
 def opened_stream(opening: Callable[[], T]) -> T:
-    """Open a stream; while the deployment elects a primary, wait as long as for one that is read."""
+    """Open a stream; while the deployment elects a primary, wait as long as for one that is read.
+
+    A deployment that does not answer at all is an error at once: its address may be wrong.
+    """
     outage = Outage(OUTAGE_SECONDS)
     while True:
         try:
             return opening()
-        except NotPrimaryError:
-            pause = outage.next_pause()
+        except PyMongoError as error:
+            is_away = isinstance(error, ServerSelectionTimeoutError)
+            pause = outage.next_pause() if may_pass(error) and not is_away else None
             if pause is None:
                 raise
             time.sleep(pause)

@@ -12,8 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
-from pymongo.errors import ConnectionFailure, InvalidOperation
+from pymongo.errors import InvalidOperation, PyMongoError
 
+from tailrace.client.driver import may_pass
 from tailrace.client.flow import Flow
 from tailrace.client.groups.delivery import Delivery
 from tailrace.client.groups.keys import KEYLESS_SLOT, slot_of
@@ -300,8 +301,8 @@ class ConsumerFlow:
         stream = self._stream
         try:
             event: Document | None = yield stream.try_next
-        except ConnectionFailure:
-            pause = self._outage.next_pause() if stream.alive else None
+        except PyMongoError as error:
+            pause = self._outage.next_pause() if stream.alive and may_pass(error) else None
             if pause is None:
                 raise
             yield partial(self._shell.sleep, pause)
@@ -358,8 +359,8 @@ class ConsumerFlow:
         while True:
             try:
                 result = yield from make()
-            except ConnectionFailure:
-                pause = None if self._is_stopped else self._outage.next_pause()
+            except PyMongoError as error:
+                pause = self._outage.next_pause() if may_pass(error) and not self._is_stopped else None
                 if pause is None:
                     raise
                 yield partial(self._shell.sleep, pause)
