@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.cli.output import print_line
-from tailrace.errors import UsageError
+from tailrace.errors import UsageError, missing_package
 from tailrace.events.cluster_time import in_words
 from tailrace.mongod.server.admin.data_directory import CONFIG_SERVER, DataDirectory
 from tailrace.mongod.store.files.store_check import StoreCheck
@@ -86,9 +86,7 @@ def _new_check(place: str) -> "HistoryCheck":
     try:
         from tailrace.cli.checking.history import HistoryCheck
     except ImportError as error:
-        raise UsageError(
-            f"a history needs the package {error.name}, which is not installed; install tailrace[spark]"
-        ) from None
+        raise missing_package("a history", error) from None
     return HistoryCheck(place)
 
 
