@@ -75,8 +75,9 @@ class Front(Server):
             await self._end()
             raise
         await super().start()
+        assert self._data is not None, "the server has started"
+        self._data.set_source(self.source.address, self.source.identity if self.options.history else "")
         if self._image_keeper is not None:
-            assert self._data is not None, "the server has started"
             self._image_keeper.start(self.members[0].event_log, self._data.path / _IMAGES)
         self.log.info(
             COMPONENT,
