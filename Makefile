@@ -80,7 +80,7 @@ lint: $(READY) ## style and types
 check: lint ## lint, types and the fast tests
 	$(BIN)/pytest -q -m "not slow" --ignore tests/laws -n $(TESTERS) --dist worksteal
 
-test: lint collected browser clients java mongod ## what CI runs
+test: lint collected browser clients java mongod package ## what CI runs
 	$(MAKE) --output-sync=target --keep-going test-jvm test-others
 
 # pytest rewrites and caches every test module: once here, not in each tester at the same time.
@@ -121,13 +121,16 @@ native: $(READY) ## the compiled kernel, built with cargo into the environment, 
 			tests/lake/test_bulk_forms.py -n 2; \
 	else echo "SKIPPED: the compiled kernel needs cargo, which is not on the path; numpy makes the rows"; fi
 
-# In an environment of its own: what builds a package is not what it needs.
-package: $(READY) ## the wheel and the source distribution in out/dist, built and checked
-	$(BIN)/python -m venv --clear $(VENV)/package
-	$(VENV)/package/bin/pip install --quiet --disable-pip-version-check build twine
-	rm -rf out/dist && $(VENV)/package/bin/python -m build --outdir out/dist .
+# In an environment of its own: what builds a package is not what it needs, and the wheel has to work with nothing else.
+INTO_PACKAGE = $(BIN)/pip --python $(VENV)/package/bin/python install --quiet --disable-pip-version-check --no-compile
+package: $(READY) ## the wheel and the source distribution in out/dist, built, checked and installed
+	$(BIN)/python -m venv --clear --without-pip $(VENV)/package
+	$(INTO_PACKAGE) build 'setuptools>=77' twine
+	mkdir -p out && rm -rf out/dist && $(VENV)/package/bin/python -m build --no-isolation --outdir out/dist . > out/package.log 2>&1 || \
+		{ cat out/package.log; exit 1; }
 	$(VENV)/package/bin/twine check --strict out/dist/*
-	$(VENV)/package/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt out/dist/*.whl
+	$(BIN)/python -m venv --clear --without-pip $(VENV)/package
+	$(INTO_PACKAGE) --constraint constraints.txt out/dist/*.whl
 	cd out && ../$(VENV)/package/bin/tailrace --version && ../$(VENV)/package/bin/tailrace config > /dev/null
 
 site: $(READY) ## the documentation as a site with search, in out/site

@@ -145,7 +145,13 @@ if not TYPE_CHECKING:  # a type checker would accept every name
         module = _MODULES.get(name)
         if module is None:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(module), name)
+        try:
+            value = getattr(import_module(module), name)
+        except ModuleNotFoundError as error:
+            from tailrace.errors import missing_package
+
+            sentence = str(missing_package(f"tailrace.{name}", error))
+            raise ModuleNotFoundError(sentence, name=error.name) from error
         globals()[name] = value
         return value
 

@@ -109,6 +109,14 @@ class UsageError(TailraceError):
     """The command line, or a file given to it, was used wrongly."""
 
 
+def missing_package(what: str, error: ImportError) -> UsageError:
+    """Return the error about a package that only an extra installs; ``what`` needs it."""
+    return UsageError(
+        f"{what} needs the package {error.name}, which is not installed; install it with "
+        "pip install 'tailrace[spark]'"
+    )
+
+
 class HistoryError(UsageError):
     """A history that is missing, belongs to another deployment, or does not continue where it should."""
 

@@ -5,12 +5,14 @@ import shutil
 from pathlib import Path
 
 import pytest
+from bson import Timestamp
 
 from tailrace.lake.table import HistoryTable
 from tailrace.testing.history_builder import HistoryBuilder
 from tailrace.testing.replica_set import ReplicaSet
 from tailrace.testing.sharded_cluster import ShardedCluster
 from tests.cli.console import Here
+from tests.support.fronted import Fronted
 
 
 @pytest.fixture(scope="module")
@@ -114,3 +116,20 @@ def test_data_that_a_server_uses(here: Here, tmp_path: Path) -> None:
         outcome = here("check", tmp_path / "data")
     assert outcome.code == 2
     assert "is used by another server" in outcome.sentence
+
+
+def test_the_data_of_a_server_in_front_with_the_history_of_its_source(
+    here: Here, original: Path, tmp_path: Path
+) -> None:
+    data, history = tmp_path / "front", tmp_path / "history"
+    with ReplicaSet() as source:
+        source.client().shop.orders.insert_one({"_id": 1})
+        HistoryBuilder(source.server.store, history).build()
+        with (
+            Fronted(source.uri, data=data, history=history) as front,
+            front.client().shop.orders.watch(start_at_operation_time=Timestamp(1, 1)) as stream,
+        ):
+            assert next(stream)["documentKey"] == {"_id": 1}
+    outcome = here("check", data, "--history", history)
+    assert (outcome.code, outcome.lines[-1]) == (0, "sound"), outcome
+    assert "and the data to a server of" in wrong(here, data, "--history", original / "history")

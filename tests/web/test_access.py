@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, expect
 
+from tests.cli.console import Here
 from tests.support.certificates import Authority
 from tests.web.site import Site, serving_page
 
@@ -50,6 +51,18 @@ def test_the_deployment_decides_about_the_password(guarded: Site) -> None:
     assert guarded.get("/metrics", basic("operator", "o")).status == 200
     state = guarded.get("/api/state", basic("operator", "o")).json
     assert [node["error"] for node in state["deployment"]["nodes"]] == [""]
+
+
+def test_status_logs_in(here: Here, guarded: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(guarded.trusted))
+    assert "asks for a user with the role clusterMonitor" in here("status", guarded.url).sentence
+    password = tmp_path / "password"
+    password.write_text("o\n")
+    named = guarded.url.replace("https://", "https://operator@")
+    outcome = here("status", named, "--password-file", password)
+    assert (outcome.code, outcome.lines[-1]) == (0, "healthy"), outcome
+    with_password = guarded.url.replace("https://", "https://operator:o@")
+    assert "leave the password out" in here("status", with_password).sentence
 
 
 def test_a_user_needs_the_right_to_monitor(guarded: Site) -> None:

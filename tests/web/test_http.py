@@ -1,5 +1,6 @@
 """Probes, metrics and the JSON that the page uses."""
 
+import json
 import os
 import re
 import subprocess
@@ -15,7 +16,7 @@ from tailrace.web.subject import Subject
 from tests.cli.console import Here
 from tests.clients.programs import MODULES, need
 from tests.web.conftest import STORED
-from tests.web.site import Site
+from tests.web.site import Site, get
 
 ROOT = Path(__file__).parents[2]
 
@@ -162,7 +163,7 @@ def test_nothing_may_come_from_another_host(site: Site) -> None:
         assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", path.read_text()), path
 
 
-def test_a_cluster_has_its_shards_and_their_oplogs() -> None:
+def test_a_cluster_has_its_shards_and_their_oplogs(here: Here) -> None:
     faults: list[Exception] = []
     page = HttpThread("127.0.0.1", 0)
     with ShardedCluster(shards=2) as cluster:
@@ -170,6 +171,7 @@ def test_a_cluster_has_its_shards_and_their_oplogs() -> None:
         site = Site(cluster.uri, page.address.rstrip("/"), cluster.client())
         deployment = site.get("/api/state").json["deployment"]
         oplogs = {key[1] for key in figures(site) if key[0] == "tailrace_oplog_bytes"}
+        status = here("status", page.address)
         page.stop()
     assert not faults
     assert deployment["kind"] == "sharded cluster"
@@ -177,6 +179,45 @@ def test_a_cluster_has_its_shards_and_their_oplogs() -> None:
     assert len(deployment["shards"]) == 2
     assert not any(node["error"] for node in deployment["nodes"])
     assert oplogs == {(("shard", name),) for name in deployment["shards"]}
+    assert [line.split()[-1] for line in status.lines if line.startswith("member")] == [
+        "ROUTER",
+        "SHARD",
+        "SHARD",
+    ]
+    assert (status.code, status.lines[-1]) == (0, "healthy")
+
+
+def test_status_asks_the_page(here: Here, site: Site) -> None:
+    with site.client.asked.orders.watch():
+        outcome = here("status", site.url, "--max-lag", "1000d")
+        shown = json.loads(here("status", site.url, "--max-lag", "1000d", "--json").output)
+    assert (outcome.code, outcome.lines[-1]) == (0, "healthy"), outcome
+    assert outcome.lines[0].startswith("deployment  tailrace serve of MongoDB 8.2.1, replica set rs0, up ")
+    assert any(line.startswith("stream      asked.orders  client 127.0.0.1:") for line in outcome.lines)
+    assert shown["history"]["events"] >= STORED
+    assert shown["oplogs"][0]["mostBytes"] > 0
+    # As the deployment itself is described.
+    asked = json.loads(here("status", site.uri, "--max-lag", "1000d", "--json").output)
+    assert (shown.keys(), shown["members"]) == (asked.keys(), asked["members"])
+
+
+def test_status_of_a_pipeline_whose_source_is_away(here: Here) -> None:
+    away = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=100"
+    section = {"state": "waiting", "starts": 1, "rows": 7, "retrySeconds": 3.0, "lastFailure": "it is away"}
+    page = HttpThread("127.0.0.1", 0)
+    page.start(Subject("pipeline", away, away, pipeline=lambda: section), lambda _: None)
+    address = page.address
+    outcome = here("status", address)
+    metrics = get(f"{address}metrics")
+    page.stop()
+    assert b"tailrace_deployment_up 0.0" in metrics.body
+    faults = [line for line in outcome.lines if line.startswith("wrong")]
+    assert (outcome.code, outcome.lines[-1]) == (1, "degraded")
+    assert "the deployment does not answer: " in faults[0]
+    assert faults[1].endswith("the pipeline is waiting after a failure: it is away")
+    ended = here("status", address)
+    assert (ended.code, len(ended.lines)) == (2, 1)
+    assert ended.lines[0].startswith("unreachable: the page at http://127.0.0.1:")
 
 
 @pytest.mark.parametrize(

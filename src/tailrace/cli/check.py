@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.cli.output import print_line
-from tailrace.errors import UsageError
+from tailrace.errors import UsageError, missing_package
 from tailrace.events.cluster_time import in_words
-from tailrace.mongod.server.admin.data_directory import CONFIG_SERVER, DataDirectory
+from tailrace.mongod.server.admin.data_directory import CONFIG_SERVER, DataDirectory, source_identity
 from tailrace.mongod.store.files.store_check import StoreCheck
 from tailrace.mongod.store.tables import holds_store
 from tailrace.places import history_place, is_object_store
@@ -86,9 +86,7 @@ def _new_check(place: str) -> "HistoryCheck":
     try:
         from tailrace.cli.checking.history import HistoryCheck
     except ImportError as error:
-        raise UsageError(
-            f"a history needs the package {error.name}, which is not installed; install tailrace[spark]"
-        ) from None
+        raise missing_package("a history", error) from None
     return HistoryCheck(place)
 
 
@@ -98,13 +96,19 @@ def _report(
     is_open = history is not None and history.open()
     checks = []
     for shard, path in stores:
-        wanted = history.newest_entry(shard) if history is not None and is_open else None
-        check = StoreCheck(path, wanted)
+        source = source_identity(path)
+        # The oplog of a server in front of another deployment is not the one that a history is built from.
+        has_oplog = history is not None and is_open and source is None
+        check = StoreCheck(path, history.newest_entry(shard) if history is not None and has_oplog else None)
         check.run()
         checks.append(check)
         faults += check.faults
-        if history is not None and is_open:
+        if history is None or not is_open:
+            continue
+        if source is None:
             faults += _disagreements(check, history, shard)
+        elif source and source != history.identity:
+            faults.append(f"the history belongs to {history.identity}, and the data to a server of {source}")
     if history is not None:
         if is_open:
             history.run()

@@ -28,7 +28,8 @@ from tailrace.cli.commands import COMMANDS, all_option_names, command_named, par
 from tailrace.cli.failures import STANDARD_OUTPUT, writing_to
 from tailrace.cli.logs.arguments import JSON
 from tailrace.cli.settings.parser import Parser
-from tailrace.errors import CommandError, TailraceError, UsageError
+from tailrace.cli.spark_needs import PACKAGES
+from tailrace.errors import CommandError, TailraceError, UsageError, missing_package
 from tailrace.log_lines import ENDED, LineFormatter, fields
 
 FAILED: Final = 1
@@ -59,6 +60,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         _abandon_output()
         place = f" {error.filename}" if error.filename else ""
         return reporter.report(f"cannot read or write{place}: {error.strerror or error}", FAILED)
+    except ModuleNotFoundError as error:
+        if error.name not in PACKAGES:
+            return reporter.report(_internal(error), FAILED)
+        return reporter.report(missing_package("this command", error), USED_WRONGLY)
     except Exception as error:
         return reporter.report(_internal(error), FAILED)
     return code

@@ -21,7 +21,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tailrace.cli.failures import STANDARD_OUTPUT, writing_to
 from tailrace.cli.logs.output import log_output
@@ -33,8 +33,6 @@ from tailrace.cli.serving.own_page import bind_page, start_page
 from tailrace.cli.serving.own_pipeline import Pipeline, new_child, pipeline_of
 from tailrace.errors import UsageError
 from tailrace.mongod.cluster.cluster import Cluster
-from tailrace.mongod.front.deployment import FrontedDeployment
-from tailrace.mongod.front.front import Front
 from tailrace.mongod.server.admin.audit import AuditLog
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.net.event_loop import new_event_loop
@@ -45,6 +43,9 @@ from tailrace.mongod.server.options import ServerOptions
 from tailrace.mongod.server.server import Server
 from tailrace.mongod.server.streams.pipeline_child import PipelineChild
 from tailrace.web.http_thread import HttpThread
+
+if TYPE_CHECKING:
+    from tailrace.mongod.front.deployment import FrontedDeployment
 
 __all__ = ["HELP", "add_arguments", "run"]
 
@@ -116,8 +117,10 @@ def _open_audit_log_again(audit: AuditLog, log: Logbook) -> None:
         log.error("ACCESS", "The audit log stays the old file", error=str(error))
 
 
-def _server(options: ServerOptions, log: Logbook, source: FrontedDeployment | None) -> Server | Cluster:
+def _server(options: ServerOptions, log: Logbook, source: "FrontedDeployment | None") -> Server | Cluster:
     if source is not None:
+        from tailrace.mongod.front.front import Front  # needs packages that other servers do without
+
         return Front(source, options, log=log)
     return Cluster(options, log=log) if options.shards else Server(options, log=log)
 
@@ -128,7 +131,7 @@ async def _serve(
     pipeline: Pipeline | None,
     page: HttpThread | None,
     folder: Path,
-    source: FrontedDeployment | None,
+    source: "FrontedDeployment | None",
 ) -> None:
     loop = asyncio.get_running_loop()
     server = _server(options, log, source)
@@ -143,7 +146,7 @@ async def _serve(
     await server.start()
     child: PipelineChild | None = None
     if pipeline is not None and pipeline.is_child:
-        child = new_child(server, pipeline, log, folder)
+        child = new_child(server, source, pipeline, log, folder)
         server.pipeline_status = child.status
         child.start()
     freeing = start_freeing()
@@ -166,5 +169,5 @@ async def _serve(
         if options.audit is not None and ending.is_set():
             with suppress(OSError):
                 options.audit.system("shutdown", {})
-    if isinstance(server, Front) and server.failure is not None:
+    if server.failure is not None:
         raise server.failure

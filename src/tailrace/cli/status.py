@@ -19,6 +19,7 @@ from bson import Timestamp
 from tailrace.cli.asking.deployment import ask_deployment
 from tailrace.cli.asking.history import facts_of, history_in
 from tailrace.cli.asking.mirror import mirror_in
+from tailrace.cli.asking.page import ask_page, is_page, user_of_page
 from tailrace.cli.asking.report import Report, State
 from tailrace.cli.consuming.arguments import add_positions_argument, positions_argument
 from tailrace.cli.failures import STANDARD_OUTPUT, writing_to
@@ -28,6 +29,7 @@ from tailrace.cli.sources.connection import (
     SOURCE_VARIABLE,
     add_connection_arguments,
     connection_string,
+    password_of,
     without_scheme,
 )
 from tailrace.errors import HistoryError, SourceUnavailableError, UsageError
@@ -47,8 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "place",
         metavar="SOURCE",
         nargs="?",
-        help="the connection string of a deployment, the folder or the URL of a history or a mirror, or "
-        f"the data directory of a server that has a history; default: the variable {SOURCE_VARIABLE}",
+        help="the connection string of a deployment, the address of the page of a server or a pipeline, the "
+        "folder or the URL of a history or a mirror, or the data directory of a server that has a history; "
+        f"default: the variable {SOURCE_VARIABLE}",
     )
     add_connection_arguments(parser)
     add_positions_argument(parser)
@@ -69,11 +72,14 @@ def run(arguments: argparse.Namespace) -> int:
         place = connection_string(arguments, place)
         if place is None:
             raise UsageError(
-                "name what to look at: a connection string, or the folder of a history or mirror"
+                "name what to look at: a connection string, the address of a page, or the folder of a "
+                "history or mirror"
             )
     positions = _positions(arguments, place)
+    user = user_of_page(place) if is_page(place) else None
+    login = None if user is None else (user, password_of(arguments, user))
     while True:
-        report = _report(place, positions, arguments.max_lag)
+        report = _report(place, positions, login, arguments.max_lag)
         if arguments.watch and not arguments.json and sys.stdout is not None and sys.stdout.isatty():
             print_line(_CLEAR_SCREEN)
         print_line(_as_json(report) if arguments.json else report.as_text())
@@ -96,15 +102,15 @@ def _positions(arguments: argparse.Namespace, place: str) -> str | None:
     return positions
 
 
-def _report(place: str, positions: str | None, max_lag: float) -> Report:
+def _report(place: str, positions: str | None, login: tuple[str, str] | None, max_lag: float) -> Report:
     now = time.time()
     shown = place.shown if isinstance(place, ConnectionString) else place
     report = Report(shown, now)
     try:
         if isinstance(place, ConnectionString):
             report.deployment = ask_deployment(place, now, positions)
-            report.history = report.deployment.history
-            report.kernel = (report.deployment.pipeline or {}).get("kernel")
+        elif is_page(place):
+            report.deployment = ask_page(place, login, now)
         else:
             report.mirror = mirror_in(history_place(place), now)
             if report.mirror is None:
@@ -112,9 +118,12 @@ def _report(place: str, positions: str | None, max_lag: float) -> Report:
                 report.kernel = _own_kernel()
     except (SourceUnavailableError, HistoryError) as error:
         report.unreachable = str(error)
-        if not isinstance(place, ConnectionString) and not os.path.exists(place):
+        if not isinstance(place, ConnectionString) and not is_page(place) and not os.path.exists(place):
             reason = without_scheme(place) or "a connection string begins with mongodb://"
             report.unreachable = f"there is no folder {place}; {reason}"
+    if report.deployment is not None:
+        report.history = report.deployment.history
+        report.kernel = (report.deployment.pipeline or {}).get("kernel")
     report.judge(max_lag)
     return report
 

@@ -40,6 +40,7 @@ class Visitor:
     """Somebody with the rights of a client."""
 
     name: str
+    """Empty where nobody logs in."""
     client: Client | None
     """None if there is no deployment to ask."""
     used: float = field(default_factory=time.monotonic)
@@ -60,9 +61,11 @@ class Visitor:
                 ) from None
             raise RefusedError(401, in_short(error)) from None
         except PyMongoError as error:
-            if not self._checked:
+            if self.name and not self._checked:
                 raise RefusedError(503, in_short(error)) from None
-            return  # who could see it before the deployment went away still can
+            # Who could see it before the deployment went away still can, and where nobody logs in, anybody:
+            # an outage is when a page and its metrics are needed.
+            return
         self._checked = time.monotonic()
 
 

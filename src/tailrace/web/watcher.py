@@ -9,6 +9,7 @@ import asyncio
 import shutil
 import time
 from collections.abc import AsyncGenerator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -185,13 +186,7 @@ def _deployment(reading: Reading) -> Figures:
 
 
 def _shown_window(window: LogWindow) -> Figures:
-    return {
-        "oldest": window.oldest,
-        "newest": window.newest,
-        "bytes": window.bytes,
-        "limit": window.limit,
-        "seconds": window.seconds,
-    }
+    return {**asdict(window), "seconds": window.seconds}
 
 
 def _with_lag(history: Figures, oplogs: list[LogWindow]) -> Figures:

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 OURS: Final = "tailrace"
 _MONITOR: Final = "serverStatus, replSetGetStatus and listShards on the cluster (the role clusterMonitor)"
-_HEALTHY_STATES: Final = ("PRIMARY", "SECONDARY", "ARBITER")
+_HEALTHY_STATES: Final = ("PRIMARY", "SECONDARY", "ARBITER", "SHARD", "ROUTER")
 
 
 @dataclass(slots=True)
@@ -28,12 +28,17 @@ class Deployment:
     kind: str
     uptime: float
     is_ours: bool
+    error: str = ""
+    """Why it does not answer to the process that was asked about it."""
     members: list[tuple[str, str]] = field(default_factory=list)
     """Addresses, and their states."""
     oplogs: list[ShardOplog] = field(default_factory=list)
     streams: list[OpenStream] = field(default_factory=list)
-    groups: list[GroupStatus] | str = field(default_factory=list)
-    """Consumer groups, or why they cannot be shown: few users may read their positions."""
+    groups: list[GroupStatus] | str | None = field(default_factory=list)
+    """Consumer groups, or why they cannot be shown: few users may read their positions.
+
+    None if nobody has asked for them.
+    """
     pipeline: dict[str, Any] | None = None
     history: HistoryFacts | None = None
     has_history: bool = False
@@ -139,8 +144,10 @@ def faults_of(found: Deployment) -> list[str]:
     faults = [
         f"{address} is {state}; look at its log, and start it again if it has ended"
         for address, state in found.members
-        if state not in (*_HEALTHY_STATES, "SHARD")
+        if state not in _HEALTHY_STATES
     ]
+    if found.error:
+        faults.append(f"the deployment does not answer: {found.error}; is it running?")
     states = {state for _, state in found.members}
     if found.members and "SHARD" not in states and "PRIMARY" not in states:
         faults.append("there is no primary, so nothing can be written; a majority of the members has to run")

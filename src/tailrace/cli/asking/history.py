@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.cli.asking import words
-from tailrace.errors import UsageError
+from tailrace.errors import missing_package
 from tailrace.events.cluster_time import seconds_of
 from tailrace.places import is_object_store
 
@@ -57,9 +57,7 @@ def history_in(place: str) -> "HistoryTable":
     try:
         from tailrace.lake.table import HistoryTable
     except ImportError as error:
-        raise UsageError(
-            f"a history needs the package {error.name}, which is not installed; install tailrace[spark]"
-        ) from None
+        raise missing_package("a history", error) from None
     return HistoryTable.open(place)
 
 

@@ -17,7 +17,8 @@ class ShardOplog:
     """Empty for a replica set."""
     begins: int
     """The cluster time of the oldest entry."""
-    entries: int
+    entries: int | None
+    """None if nobody has counted them."""
     window: LogWindow
 
     def stays(self, since: float, now: float) -> float | None:
@@ -41,8 +42,9 @@ class ShardOplog:
         stays = self.stays(now, now)
         future = "nothing is written" if stays is None else f"a new entry stays for {words.span(stays)}"
         window = self.window
+        count = "" if self.entries is None else f"{self.entries:,} entries, "
         return (
-            f"{f'{self.shard}: ' if self.shard else ''}{self.entries:,} entries, "
+            f"{f'{self.shard}: ' if self.shard else ''}{count}"
             f"{words.size(window.bytes)} of {words.size(window.limit or 0)}, "
             f"since {words.moment(window.oldest)}; {words.size(window.bytes_per_second(now))}/s: {future}"
         )

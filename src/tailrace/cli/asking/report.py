@@ -53,7 +53,7 @@ class Report:
             self.faults += [f"not everything can be shown: {sentence}" for sentence in found.hidden]
             self._judge_pipeline(found)
             self._judge_streams(found, max_lag)
-            if not isinstance(found.groups, str):
+            if isinstance(found.groups, list):
                 self.faults += [fault for group in found.groups for fault in faults_of_group(group, max_lag)]
         if self.history is not None and self.history.lag_seconds > max_lag:
             self.faults.append(
@@ -76,9 +76,12 @@ class Report:
                 "the pipeline cannot run, and is not restarted; the server's log has the reason"
             )
         elif state not in _RUNS:
+            reason = found.pipeline.get("lastFailure")
             self.faults.append(
                 f"the pipeline is {state} after {found.pipeline.get('starts')} starts; the server's log has "
                 "the reason"
+                if reason is None
+                else f"the pipeline is {state} after a failure: {reason}"
             )
 
     def _judge_streams(self, found: Deployment, max_lag: float) -> None:
@@ -151,11 +154,13 @@ class Report:
         return "\n".join([*lines, last])
 
 
-def _documents(groups: list[GroupStatus] | str) -> list[dict[str, Any]] | None:
-    return None if isinstance(groups, str) else [as_document(group) for group in groups]
+def _documents(groups: list[GroupStatus] | str | None) -> list[dict[str, Any]] | None:
+    return [as_document(group) for group in groups] if isinstance(groups, list) else None
 
 
-def _groups(groups: list[GroupStatus] | str) -> list[tuple[str, str]]:
+def _groups(groups: list[GroupStatus] | str | None) -> list[tuple[str, str]]:
+    if groups is None:
+        return []
     if isinstance(groups, str):
         return [("group", f"not shown: {groups}")]
     return [("group", as_line(group)) for group in groups]

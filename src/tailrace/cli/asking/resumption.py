@@ -74,7 +74,7 @@ class Resumption:
 
     def _count(self) -> str | None:
         if self.events is not None:
-            return f"{self.events:,} events"
+            return f"{self.events:,} event{'' if self.events == 1 else 's'}"
         return None if self.entries is None else f"{self.entries:,} oplog entries"
 
     def _future(self) -> str | None:

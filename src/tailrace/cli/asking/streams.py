@@ -31,7 +31,8 @@ class OpenStream:
     """How much was written after its position; 0 while it waits for events."""
     stays_seconds: float | None
     """How long its position stays in the oplog; None if nothing is written."""
-    resumed: bool
+    resumed: bool | None
+    """Whether it was opened at a position; None if that is not known."""
 
     def as_document(self) -> dict[str, Any]:
         return {

@@ -1,7 +1,7 @@
 """The options of `tailrace serve` in front of a deployment."""
 
 import argparse
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from tailrace.cli.sources.connection import (
     add_connection_arguments,
@@ -9,10 +9,12 @@ from tailrace.cli.sources.connection import (
     connection_string,
     via_of,
 )
-from tailrace.errors import UsageError
-from tailrace.mongod.front.deployment import FrontedDeployment
+from tailrace.errors import UsageError, missing_package
 from tailrace.mongod.server.emulation.version import VERSION
 from tailrace.mongod.server.options import DEFAULT_REPLICA_SET
+
+if TYPE_CHECKING:
+    from tailrace.mongod.front.deployment import FrontedDeployment
 
 STORED: Final = "stored"
 REBUILT: Final = "rebuilt"
@@ -44,7 +46,7 @@ def add_front_arguments(parser: argparse.ArgumentParser) -> None:
     add_via_argument(parser)
 
 
-def source_of(arguments: argparse.Namespace) -> FrontedDeployment | None:
+def source_of(arguments: argparse.Namespace) -> "FrontedDeployment | None":
     """Connect to the deployment that the options name; None if they name none."""
     uri = connection_string(arguments, arguments.source, from_environment=False)
     if uri is None:
@@ -63,4 +65,8 @@ def source_of(arguments: argparse.Namespace) -> FrontedDeployment | None:
         raise UsageError("--spark-master is for the history of a source; name its place with --history")
     if arguments.images == REBUILT and arguments.history is None:
         raise UsageError("--images rebuilt needs the history of the source; name its place with --history")
+    try:
+        from tailrace.mongod.front.deployment import FrontedDeployment
+    except ImportError as error:
+        raise missing_package("serve --source", error) from None
     return FrontedDeployment(uri, via_of(arguments))

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from tailrace.cli.commands import parser_of
@@ -20,12 +20,14 @@ from tailrace.cli.spark_needs import missing_for_spark
 from tailrace.errors import UsageError
 from tailrace.events.stream_release import Since
 from tailrace.mongod.cluster.cluster import Cluster
-from tailrace.mongod.front.front import Front
 from tailrace.mongod.server.access.process_users import PIPELINE_PRIVILEGES, add_process_user
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.emulation.release import Release
 from tailrace.mongod.server.server import Server
 from tailrace.mongod.server.streams.pipeline_child import COMPONENT, PipelineChild, Progress, allowed_silence
+
+if TYPE_CHECKING:
+    from tailrace.mongod.front.deployment import FrontedDeployment
 
 _COMMAND: Final = "pipeline"
 _HISTORY_FOLDER: Final = "history"
@@ -151,19 +153,27 @@ def _progress(server: Server | Cluster) -> Progress | None:
     return None if history is None else Progress(history.through, history.lags)
 
 
-def new_child(server: Server | Cluster, pipeline: Pipeline, log: Logbook, folder: Path) -> PipelineChild:
-    """The child process that builds the history of a running server.
+def new_child(
+    server: Server | Cluster,
+    source: "FrontedDeployment | None",
+    pipeline: Pipeline,
+    log: Logbook,
+    folder: Path,
+) -> PipelineChild:
+    """The child process that builds the history of a running server, or of what it is in front of.
 
     ``folder`` is private; the child reads its connection string from a file there. Raises `UsageError` if it
     could not connect.
     """
-    source = folder / "source"
-    source.touch(mode=0o600)
-    source.write_text(_read_by_pipeline(server))
+    address = folder / "source"
+    address.touch(mode=0o600)
+    address.write_text(
+        own_source(server, _PIPELINE_USER, PIPELINE_PRIVILEGES) if source is None else source.uri
+    )
+    # a history is built from what streams are served from
+    via = [] if source is None else ["--via", source.via.value]
     return PipelineChild(
-        pipeline.command(
-            ["--source-file", str(source), *_via(server)], _child_level(server.options.log_level)
-        ),
+        pipeline.command(["--source-file", str(address), *via], _child_level(server.options.log_level)),
         log,
         niceness=pipeline.niceness,
         progress=lambda: _progress(server),
@@ -172,21 +182,9 @@ def new_child(server: Server | Cluster, pipeline: Pipeline, log: Logbook, folder
     )
 
 
-def _via(server: Server | Cluster) -> list[str]:
-    """The argument that lets a history be built from what streams are served from."""
-    return ["--via", server.source.via.value] if isinstance(server, Front) else []
-
-
 def _child_level(level: str) -> str:
     """The level of the child's log: its lines of progress are needed, whatever the server's log shows."""
     return level if level == "debug" else "info"
-
-
-def _read_by_pipeline(server: Server | Cluster) -> str:
-    """The connection string of what a history is built from: what a server is in front of, or itself."""
-    if isinstance(server, Front):
-        return server.source.uri
-    return own_source(server, _PIPELINE_USER, PIPELINE_PRIVILEGES)
 
 
 def own_source(server: Server | Cluster, user: str, privileges: Iterable[Mapping[str, Any]]) -> str:

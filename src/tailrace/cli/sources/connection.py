@@ -90,7 +90,7 @@ def _without_secrets(given: str) -> ConnectionString:
 def _with_password(arguments: argparse.Namespace, uri: ConnectionString) -> ConnectionString:
     if arguments.password_file is not None:
         return ConnectionString(uri, arguments.password_file.absolute())
-    return ConnectionString(with_password(uri, _password(uri))) if uri.lacks_password else uri
+    return ConnectionString(with_password(uri, _password(str(uri.user)))) if uri.lacks_password else uri
 
 
 def without_scheme(text: str) -> str | None:
@@ -104,13 +104,19 @@ def without_scheme(text: str) -> str | None:
     return f"a connection string has a scheme: write mongodb://{text}"
 
 
-def _password(uri: ConnectionString) -> str:
+def password_of(arguments: argparse.Namespace, user: str) -> str:
+    """The password of a user who is not in a connection string."""
+    path: Path | None = arguments.password_file
+    return _password(user) if path is None else read_secret(path)
+
+
+def _password(user: str) -> str:
     found = os.environ.get(PASSWORD_VARIABLE)
     if found:
         return found
     if sys.stdin is not None and sys.stdin.isatty():
-        return getpass.getpass(f"Password of {uri.user}: ")
+        return getpass.getpass(f"Password of {user}: ")
     raise UsageError(
-        f"the password of the user {uri.user} is missing; use --password-file FILE or the variable "
+        f"the password of the user {user} is missing; use --password-file FILE or the variable "
         f"{PASSWORD_VARIABLE}"
     )

@@ -11,7 +11,7 @@ from bson.raw_bson import RawBSONDocument
 from tailrace.bson.extjson import dumps_canonical
 from tailrace.cli.failures import STANDARD_OUTPUT, writing_to
 from tailrace.cli.output import print_line
-from tailrace.errors import TailraceError, UsageError
+from tailrace.errors import TailraceError, missing_package
 
 
 class CommandFailedError(TailraceError):
@@ -85,9 +85,7 @@ def parquet_output(place: str) -> Output:
     try:
         from tailrace.cli.watching.parquet import ParquetFile, ParquetFolder
     except ImportError as error:
-        raise UsageError(
-            f"--into needs the package {error.name}, which is not installed; install tailrace[spark]"
-        ) from None
+        raise missing_package("--into", error) from None
     path = Path(place)
     if path.suffix == ".parquet" and not path.is_dir():
         return ParquetFile(path)

@@ -8,7 +8,7 @@ import asyncio
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from tailrace.errors import UsageError
+from tailrace.errors import UsageError, missing_package
 from tailrace.log.event_log import EventLog
 from tailrace.log.head import HeadLog
 from tailrace.mongod.front.deployment import FrontedDeployment
@@ -47,8 +47,6 @@ class Front(Server):
         )
         super().__init__(own, log=log)
         self.source = source
-        self.failure: BaseException | None = None
-        """Why it has stopped, if it could not go on."""
         self._questions = Questions()
         self._image_keeper = self._new_image_keeper()
         followed = FollowedCluster if source.is_router else FollowedSet
@@ -65,9 +63,7 @@ class Front(Server):
         try:
             from tailrace.mongod.front.image_keeper import ImageKeeper
         except ImportError as error:
-            raise UsageError(
-                f"a history needs the package {error.name}, which is not installed; install tailrace[spark]"
-            ) from None
+            raise missing_package("a history", error) from None
         return ImageKeeper(self.options.history, self.log)
 
     async def start(self) -> None:
@@ -79,8 +75,9 @@ class Front(Server):
             await self._end()
             raise
         await super().start()
+        assert self._data is not None, "the server has started"
+        self._data.set_source(self.source.address, self.source.identity if self.options.history else "")
         if self._image_keeper is not None:
-            assert self._data is not None, "the server has started"
             self._image_keeper.start(self.members[0].event_log, self._data.path / _IMAGES)
         self.log.info(
             COMPONENT,

@@ -1,6 +1,7 @@
 """The data directory of a server: locked while it runs, or temporary."""
 
 import fcntl
+import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -13,6 +14,7 @@ from tailrace.mongod.store.tables import holds_store
 CONFIG_SERVER: Final = "config"
 """The name of a cluster's config server, and of its folder in the cluster's data directory."""
 _LOCK_FILE: Final = "tailrace.lock"
+_SOURCE_FILE: Final = "source.json"
 _OTHERS: Final = {
     "WiredTiger": "a MongoDB server",
     "storage.bson": "a MongoDB server",
@@ -22,6 +24,17 @@ _OTHERS: Final = {
     "_delta_log": "a Delta table",
 }
 """Files by which the data of other products is known."""
+
+
+def source_identity(path: Path) -> str | None:
+    """Return the id of the deployment that the server of a data directory is in front of.
+
+    None if it has data of its own, empty if the id is not known.
+    """
+    try:
+        return str(json.loads((path / _SOURCE_FILE).read_text())["identity"])
+    except FileNotFoundError:
+        return None
 
 
 class DataDirectory:
@@ -83,6 +96,11 @@ class DataDirectory:
                 f"the data directory {self.path} holds a replica set, not a cluster; leave out --shards, "
                 "or name another directory"
             )
+
+    def set_source(self, address: str, identity: str) -> None:
+        """Store which deployment the server is in front of; see `source_identity`."""
+        text = json.dumps({"address": address, "identity": identity})
+        (self.path / _SOURCE_FILE).write_text(text + "\n")
 
     def close(self) -> None:
         """Unlock the directory; a temporary one is removed."""

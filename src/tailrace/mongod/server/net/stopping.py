@@ -10,6 +10,8 @@ class Stoppable(ABC):
     def __init__(self) -> None:
         self._stopping: asyncio.Task[None] | None = None
         self._stopped = asyncio.Event()
+        self.failure: BaseException | None = None
+        """Why it has stopped by itself, if it could not go on."""
 
     async def stop(self) -> None:
         """Refuse new work, cancel waits, complete writes, close connections and data."""

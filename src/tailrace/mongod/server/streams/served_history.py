@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from bson import Int64
 
-from tailrace.errors import UsageError
+from tailrace.errors import missing_package
 from tailrace.events.cluster_time import in_words, to_timestamp
 from tailrace.log.event_log import EventLog
 from tailrace.log.oplogs import Oplogs
@@ -113,7 +113,5 @@ def _new_log(oplogs: Oplogs, path: str | Path, *, prompt: bool) -> "HistoryLog":
     try:
         from tailrace.log.history_log import HistoryLog
     except ImportError as error:
-        raise UsageError(
-            f"a history needs the package {error.name}, which is not installed; install tailrace[spark]"
-        ) from None
+        raise missing_package("a history", error) from None
     return HistoryLog(oplogs, path, prompt=prompt)
