@@ -28,6 +28,7 @@ def loaded_after(code: str) -> set[str]:
 def test_importing_it_imports_nothing_heavy() -> None:
     loaded = loaded_after("import tailrace; dir(tailrace); tailrace.__version__")
     assert not loaded.intersection(HEAVY)
+    assert "typing" not in loaded_after("import tailrace") - loaded_after("")
     assert {name for name in loaded if name.startswith("tailrace")} == {"tailrace"}
 
 

@@ -14,6 +14,7 @@ FLOORS = (
         "namespaces",
         "pacing",
         "places",
+        "traces",
         "unused",
         "bson",
         "query",
@@ -33,6 +34,7 @@ MONGOD = ("wire", "language", "store", "server", "front", "cluster")
 ONLY_UNDER = {
     "deltalake": "lake",
     "lmdb": "mongod",
+    "opentelemetry": "traces",
     "prometheus_client": "web",
     "pyspark": "spark",
     "rich": "cli",

@@ -20,8 +20,8 @@ nor PyMongo.
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
 
+TYPE_CHECKING = False  # as type checkers understand it; importing typing would take longer than the rest
 if TYPE_CHECKING:
     from tailrace.cli.spark_needs import missing_for_spark
     from tailrace.client.aio import AsyncChangeStream, awatch, watch_async
@@ -104,7 +104,7 @@ __all__ = [
     "watch_async",
 ]
 
-_NAMES: Final = {
+_NAMES = {
     "tailrace.cli.spark_needs": ("missing_for_spark",),
     "tailrace.client.aio": ("AsyncChangeStream", "awatch", "watch_async"),
     "tailrace.client.errors": ("MissingResumeTokenError",),
@@ -137,7 +137,7 @@ _NAMES: Final = {
     "tailrace.testing.sharded_cluster": ("ShardedCluster",),
 }
 """What is imported on first use, by module; the imports above are the same for type checkers."""
-_MODULES: Final = {name: module for module, names in _NAMES.items() for name in names}
+_MODULES = {name: module for module, names in _NAMES.items() for name in names}
 
 if not TYPE_CHECKING:  # a type checker would accept every name
 

@@ -109,11 +109,11 @@ class UsageError(TailraceError):
     """The command line, or a file given to it, was used wrongly."""
 
 
-def missing_package(what: str, error: ImportError) -> UsageError:
+def missing_package(what: str, error: ImportError, extra: str = "spark") -> UsageError:
     """Return the error about a package that only an extra installs; ``what`` needs it."""
     return UsageError(
         f"{what} needs the package {error.name}, which is not installed; install it with "
-        "pip install 'tailrace[spark]'"
+        f"pip install 'tailrace[{extra}]'"
     )
 
 

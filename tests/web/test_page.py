@@ -135,9 +135,13 @@ def test_panels_show_streams_deployment_and_history(site: Site, browser: Browser
 
 
 def test_a_phone_scrolls_in_one_direction(site: Site, browser: Browser) -> None:
-    with site.client.watched.orders.watch(), opened(browser, site, viewport=PHONE) as page:
-        expect(page.locator("#streams")).to_contain_text("watched.orders")
+    long_name = "watched." + "orders" * 12
+    with site.client.watched["orders" * 12].watch(), opened(browser, site, viewport=PHONE) as page:
+        expect(page.locator("#streams")).to_contain_text(long_name)
         assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
+        # The name is wrapped, not cut off.
+        cell = page.get_by_role("cell", name=long_name)
+        assert cell.evaluate("cell => cell.scrollWidth <= cell.clientWidth")
 
 
 def test_everything_can_be_reached_by_keys(site: Site, browser: Browser) -> None:

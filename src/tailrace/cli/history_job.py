@@ -25,6 +25,7 @@ from tailrace.errors import (
 from tailrace.log_lines import fields, logging_to
 from tailrace.places import archive_place
 from tailrace.sources.deployments.connection_string import is_uri
+from tailrace.traces import wanted_traces
 
 if TYPE_CHECKING:  # imported when needed: Spark's packages may not be installed
     from tailrace.pipeline.history.settings import PipelineSettings
@@ -62,6 +63,10 @@ def _run(
     from tailrace.spark.history_job import HistoryJob
 
     job = HistoryJob(source, _settings(arguments))
+    try:
+        job.traces = wanted_traces()
+    except UsageError as error:
+        _LOG.warning("Running without traces", extra=fields(reason=str(error)))
     report = page.start(job.progress)
     through = job.progress.figures()["through"]
     _LOG.info("Starting Spark", extra=fields(history=arguments.history, through=through))
@@ -73,6 +78,8 @@ def _run(
     finally:
         with suppress(Exception):  # Java may have ended already; nothing is lost
             spark.stop()
+        if job.traces is not None:
+            job.traces.close()
 
 
 def _check(arguments: argparse.Namespace) -> None:

@@ -42,6 +42,7 @@ from tailrace.mongod.server.net.tls import Tls
 from tailrace.mongod.server.options import ServerOptions
 from tailrace.mongod.server.server import Server
 from tailrace.mongod.server.streams.pipeline_child import PipelineChild
+from tailrace.traces import Traces, wanted_traces
 from tailrace.web.http_thread import HttpThread
 
 if TYPE_CHECKING:
@@ -65,6 +66,10 @@ def run(arguments: argparse.Namespace) -> int:
         )
         if options.audit is not None:
             stack.callback(options.audit.close)
+        traces = _traces(log)
+        if traces is not None:
+            stack.callback(traces.close)
+            options = replace(options, traces=traces)
         stack.enter_context(private_files())
         source = source_of(arguments)
         has_pipeline = source is None or arguments.history is not None
@@ -82,6 +87,15 @@ def run(arguments: argparse.Namespace) -> int:
             folder = stack.enter_context(TemporaryDirectory(prefix="tailrace-"))
             runner.run(_serve(options, log, pipeline, page, Path(folder), source))
     return 0
+
+
+def _traces(log: Logbook) -> Traces | None:
+    """The traces that the environment asks for, which others may have set for all processes."""
+    try:
+        return wanted_traces()
+    except UsageError as error:
+        log.warning("CONTROL", "Running without traces", reason=str(error))
+        return None
 
 
 def _allow_many_connections() -> None:

@@ -11,6 +11,7 @@ interrupted anywhere is either held as a whole or built again as a whole.
 import logging
 import pickle
 import threading
+import time
 from typing import Final
 
 from pyspark.errors import PySparkException
@@ -35,6 +36,7 @@ from tailrace.spark.connections import Py4JError, Py4JJavaError, cores_of, is_co
 from tailrace.spark.history_source import FORMAT, BatchSource
 from tailrace.spark.remote_progress import RemoteProgress
 from tailrace.spark.task_runs import SparkMerge, merging_tasks
+from tailrace.traces import Traces
 
 _LOG: Final = logging.getLogger("tailrace.pipeline")
 _POLL_SECONDS: Final = 0.1
@@ -57,6 +59,8 @@ class HistoryJob:
         self._failure_in_commit: Failure | None = None
         self.table = open_table(source, settings)
         self.progress = Progress(self.table.through)
+        self.traces: Traces | None = None
+        """Where a span of each batch goes, unless a server of Spark Connect commits it."""
 
     def run(self, spark: SparkSession, ending: threading.Event | None = None) -> Progress:
         """Run until everything is done (without an interval) or until ``ending`` is set.
@@ -162,6 +166,7 @@ class HistoryJob:
 
     def _commit(self, frame: DataFrame, _number: int) -> None:
         """Run the tasks of a batch, then make their files part of the table."""
+        began = time.monotonic()
         try:
             check_timeline(self._source, self.table)
             built: list[BuiltPiece] = [pickle.loads(row.built) for row in frame.collect()]
@@ -169,6 +174,9 @@ class HistoryJob:
             if rows is not None:
                 piece = built[0].piece
                 self.progress.committed(rows, through=piece.batch.through, promised=piece.promised)
+                if self.traces is not None:
+                    lag = self.progress.lag_seconds
+                    self.traces.add("batch", began, {"tailrace.rows": rows, "tailrace.lag_seconds": lag})
         except Exception as error:
             self._failure_in_commit = failure_of(error)
             # Spark searches the text with a pattern that recurses: a stack trace of Java overflows its stack.

@@ -30,6 +30,7 @@ from tailrace.mongod.server.options import ServerOptions
 from tailrace.mongod.server.server import Server
 from tailrace.mongod.store.clock import WallClock
 from tailrace.namespaces import NamespaceChoice
+from tailrace.traces import Traces
 
 T = TypeVar("T")
 Document = dict[str, Any]
@@ -55,6 +56,7 @@ class Options(TypedDict, total=False):
     first_user: tuple[str, str] | None
     tls: Tls | None
     audit: AuditLog | None
+    traces: Traces | None
     history: str | Path | None
     kept: NamespaceChoice
     rebuilds_images: bool

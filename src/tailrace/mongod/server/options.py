@@ -12,6 +12,7 @@ from tailrace.mongod.server.net.tls import Tls
 from tailrace.mongod.store.store import DEFAULT_OPLOG_SIZE
 from tailrace.mongod.store.tables import DEFAULT_MAP_SIZE
 from tailrace.namespaces import EVERYTHING_KEPT, NamespaceChoice
+from tailrace.traces import Traces
 
 DEFAULT_PORT: Final = 27017
 DEFAULT_CONNECTIONS: Final = 65_536
@@ -50,6 +51,8 @@ class ServerOptions:
     """The certificates, if clients may use TLS."""
     audit: AuditLog | None = None
     """Where log-ins, refusals and changes of users, roles and the catalog are written."""
+    traces: Traces | None = None
+    """Where a span of each command goes."""
     history: str | Path | None = None
     """The folder or the URL of this deployment's history; None is a server without one."""
     kept: NamespaceChoice = EVERYTHING_KEPT

@@ -34,6 +34,7 @@ from tailrace.mongod.server.emulation.release import STREAMING_HELLO
 from tailrace.mongod.server.net import replies
 from tailrace.mongod.server.net.client import Client
 from tailrace.mongod.wire import Request
+from tailrace.traces import Traces
 
 if TYPE_CHECKING:
     from tailrace.mongod.server.node import Node
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 _ADVANCE: Final = right(CLUSTER, "advanceClusterTime")
 _COUNTED_AS: Final = {"find": "query", "getMore": "getmore"}
 _COUNTED_BY_STATEMENT: Final = {"insert": "documents", "update": "updates", "delete": "deletes"}
+_UNTRACED: Final = frozenset({"hello", "isMaster", "ping"})
+"""Commands by which drivers look whether a server is there."""
 _NOT_RETRYABLE: Final = 50768
 _NOT_PRIMARY_CODES: Final = frozenset(
     {
@@ -85,6 +88,8 @@ class Dispatcher:
         node.usage.note(context)
         if node.options.audit is not None:
             node.options.audit.note(context)
+        if node.options.traces is not None:
+            _trace(node.options.traces, context)
         if node.profiler is not None and node.profiler.is_on:
             await node.profiler.note(context, outcome.reply, context.error)
         return outcome
@@ -373,3 +378,20 @@ class Dispatcher:
 
 def _too_deep(request: Request) -> CommandError:
     return CommandError(ErrorCode.Overflow, f"{request.name}: too many things inside of one another")
+
+
+def _trace(traces: Traces, context: Context) -> None:
+    """Add a span of a command that has ended, by OpenTelemetry's conventions for databases."""
+    name = context.entry.name
+    if name in _UNTRACED:
+        return
+    database, _, collection = (context.namespace or context.database).partition(".")
+    attributes = {"db.system.name": "mongodb", "db.operation.name": name, "db.namespace": database}
+    if collection:
+        attributes["db.collection.name"] = collection
+    attributes["client.address"] = context.client.host
+    error = context.error
+    if error is not None:
+        attributes["db.response.status_code"] = attributes["error.type"] = str(error.code)
+    target = f"{database}.{collection}" if collection else database
+    traces.add(f"{name} {target}", context.started, attributes, "" if error is None else error.code_name)
