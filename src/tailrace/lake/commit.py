@@ -59,6 +59,17 @@ def commit(
     raise HistoryError(f"another pipeline writes to the history in {table.place}; stop one of them")
 
 
+def begin_later(table: HistoryTable, begins: int) -> None:
+    """Let a history that has nothing yet begin at a later cluster time; does nothing if it has something."""
+    positions = position_transactions(THROUGH, begins) + position_transactions(BEGINS, begins)
+    for _ in range(_ATTEMPTS):
+        table.refresh()
+        if table.files or table.through != table.begins or table.begins >= begins:
+            return
+        if write_commit(table, "WRITE", transactions=positions):
+            return
+
+
 def change_files(
     table: HistoryTable,
     added: Sequence[AddedFile],

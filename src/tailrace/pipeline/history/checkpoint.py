@@ -15,6 +15,7 @@ from typing import Any
 from tailrace.errors import UsageError
 from tailrace.events.cluster_time import in_words
 from tailrace.events.stream_release import CURRENT_RELEASE
+from tailrace.lake.commit import begin_later
 from tailrace.lake.table import HistoryTable
 from tailrace.namespaces import EVERYTHING_KEPT
 from tailrace.pipeline.history.kept import settle_kept
@@ -55,6 +56,10 @@ def open_table(
             f"{settings.release.version}; name the version where the history is read instead"
         )
     table.check_identity(identity)
+    if oldest - 1 > table.through == table.begins and not table.files:
+        # It was created and got nothing, and another member was elected, whose oplog begins later.
+        begin_later(table, source.beginning())
+        shutil.rmtree(settings.checkpoint, ignore_errors=True)
     if oldest - 1 > table.through:
         raise UsageError(
             f"the history {path} ends with {in_words(table.through)} and the oplog of the source begins with "
