@@ -4,7 +4,7 @@ Each range of a collection is read as of one cluster time and stored with the hi
 What is stored already is not read again, so that a run that was interrupted continues.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike
@@ -81,20 +81,29 @@ class BaseRecorder:
 
     def record(self) -> Iterator[RecordedRange]:
         """Read and store what is missing; errors are those of the source and of the history's store."""
+        is_all = False
+        while not is_all:  # a collection may have been renamed
+            is_all = yield from self._pass()
+
+    def _pass(self) -> Generator[RecordedRange, None, bool]:
+        """Go once through the collections; return whether they still had their names."""
         table = self._table
         table.refresh()
         bases = Bases(table.store, table.begins)
         known = {plan.uuid: plan for plan in bases.plans if self._is_kept(plan.namespace, plan.at)}
+        is_all = True
         for facts in self._collections():
             assert facts.uuid is not None, "it was asked for"
             plan = known.get(facts.uuid) or self._planned(facts, facts.uuid)
             for number in bases.missing(plan):
                 recorded = self._record(plan, facts.namespace, number)
                 if recorded is None:
+                    is_all = False
                     break
                 yield recorded
         for name in bases.outdated:
             table.store.delete(name)
+        return is_all
 
     def _collections(self) -> Iterator[CollectionFacts]:
         """Those whose changes are kept, and that may have been there before the history began."""

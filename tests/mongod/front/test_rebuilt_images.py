@@ -89,7 +89,7 @@ def test_documents_from_before_the_history_are_known_from_a_snapshot_on(
     source: ReplicaSet, tmp_path: Path, seed: int, by_front: bool
 ) -> None:
     check_twins_after_snapshot(
-        source.client(), source.uri, tmp_path, seed + 1000 * by_front, OPERATIONS, by_front=by_front
+        source.client(), source.uri, tmp_path, seed + 1000 * by_front, OPERATIONS // 2, by_front=by_front
     )
 
 
