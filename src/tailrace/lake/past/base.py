@@ -90,7 +90,7 @@ class Bases:
         by_name: dict[str, BasePlan] = {}
         for file in listed:
             with suppress(FileNotFoundError):  # another process removes it
-                if file.name.endswith(_PLAN) and (plan := _plan(store, file.name, file.tag)).at > begins:
+                if file.name.endswith(_PLAN) and (plan := _plan(store, file.name, file.tag)).at >= begins:
                     by_name[plan.name] = plan
         self.plans = list(by_name.values())
         for name in (file.name for file in listed):

@@ -204,7 +204,7 @@ class DocumentVersions:
             pending.add(document, place, _NOTHING, None)
 
     def _add_gap(self, gap: Gap) -> None:
-        row = (gap.collection, _PLACE.pack(gap.time, _LAST))
+        row = (gap.collection, _PLACE.pack(gap.time, _LAST - 1))  # before a snapshot of that time
         if row[1] in self._gaps.get(gap.collection, ()):
             return  # of a change that is applied once more
         self._database.execute("INSERT INTO gap VALUES (?, ?)", row)
