@@ -10,6 +10,7 @@ nor PyMongo.
 | `consume`, `aconsume`, `ConsumerGroup` | a stream that several workers share |
 | `replay` | the events of archived oplogs |
 | `read_history` | the events of a history, also with images that were rebuilt |
+| `record_snapshot` | the documents that were there before a history began, stored with it |
 | `change_stream`, `register` | change streams as DataFrames on Spark |
 | `mirror` | collections as Delta tables, with Spark |
 | `HistoryTable` | reading the history table |
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from tailrace.lake.past.as_of import CollectionAsOf, as_of
     from tailrace.lake.table import HistoryTable
     from tailrace.log.replay import replay
+    from tailrace.pipeline.base_recorder import RecordedRange, record_snapshot
     from tailrace.pipeline.read_history import read_history
     from tailrace.spark import change_stream, mirror, register
     from tailrace.testing.older_servers import older_servers_accepted
@@ -76,6 +78,7 @@ __all__ = [
     "HistoryError",
     "HistoryTable",
     "MissingResumeTokenError",
+    "RecordedRange",
     "ReplicaSet",
     "Retries",
     "ShardedCluster",
@@ -98,6 +101,7 @@ __all__ = [
     "process",
     "process_async",
     "read_history",
+    "record_snapshot",
     "register",
     "replay",
     "watch",
@@ -130,6 +134,7 @@ _NAMES = {
     "tailrace.lake.past.as_of": ("CollectionAsOf", "as_of"),
     "tailrace.lake.table": ("HistoryTable",),
     "tailrace.log.replay": ("replay",),
+    "tailrace.pipeline.base_recorder": ("RecordedRange", "record_snapshot"),
     "tailrace.pipeline.read_history": ("read_history",),
     "tailrace.spark": ("change_stream", "mirror", "register"),
     "tailrace.testing.older_servers": ("older_servers_accepted",),

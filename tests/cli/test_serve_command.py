@@ -130,6 +130,8 @@ def test_a_data_directory_in_use(here: Here, tmp_path: Path) -> None:
         (["--head", "off"], "--head off needs the history"),
         (["--spark-master", "local[1]"], "--spark-master is for a server with a pipeline"),
         (["--images", "rebuilt"], "--images rebuilt is for a --source"),
+        (["--snapshot"], "--snapshot is for a --source"),
+        (["--snapshot", "--source", "mongodb://a:1"], "add --images rebuilt"),
         (["--images", "rebuilt", "--source", "mongodb://a:1"], "--images rebuilt needs the history"),
         (["--keep-age", "9d"], "--keep-age is for a server with a pipeline"),
         (["--keep-size", "9"], "9 is not a size such as"),

@@ -62,3 +62,19 @@ def test_the_newest_entry_of_a_history_is_checked(tmp_path: Path) -> None:
         rs.truncate_oplog()
         assert source.oldest() > mark.time
         assert not source.has_diverged("", mark)
+
+
+def test_a_history_that_has_nothing_begins_with_what_the_source_has(tmp_path: Path) -> None:
+    """The member that it was created from was killed, and the oplog of the next primary begins later."""
+    settings = PipelineSettings(tmp_path / "history")
+    with ReplicaSet() as rs, DeploymentSource(rs.uri) as source:
+        assert open_table(source, settings).begins == 0
+        rs.client().shop.orders.insert_one({"_id": 1})
+        rs.truncate_oplog()
+        rs.client().shop.orders.insert_one({"_id": 2})
+        table = open_table(source, settings)
+        assert table.begins == table.through == source.beginning() > 0
+        extend(table, source)
+        assert table.rows == 2
+        rs.truncate_oplog()
+        assert open_table(source, settings).begins == table.begins

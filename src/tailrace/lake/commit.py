@@ -60,13 +60,13 @@ def commit(
 
 
 def begin_later(table: HistoryTable, begins: int) -> bool:
-    """Let a history that has no interval yet begin later; return False, and change nothing, if it has one."""
-    transactions = position_transactions(THROUGH, begins) + position_transactions(BEGINS, begins)
+    """Let a history that has nothing yet begin later; return False, and do nothing, if it has something."""
+    positions = position_transactions(THROUGH, begins) + position_transactions(BEGINS, begins)
     for _ in range(_ATTEMPTS):
         table.refresh()
-        if table.through != table.begins:
+        if table.files or table.through != table.begins:
             return False
-        if table.through >= begins or write_commit(table, "WRITE", transactions=transactions):
+        if table.begins >= begins or write_commit(table, "WRITE", transactions=positions):
             return True
     return False
 

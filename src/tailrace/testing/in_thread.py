@@ -60,6 +60,7 @@ class Options(TypedDict, total=False):
     history: str | Path | None
     kept: NamespaceChoice
     rebuilds_images: bool
+    records_snapshot: bool
     head: bool
     oplog_bytes: int
     max_bytes: int

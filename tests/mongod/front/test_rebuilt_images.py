@@ -18,7 +18,14 @@ from tailrace.testing.sharded_cluster import ShardedCluster
 from tests.laws.law_seeds import BASE_SEED
 from tests.mongod.cluster.spreading import spread
 from tests.support.fronted import Fronted
-from tests.support.image_twins import STORED, check_twins, compared, note, read
+from tests.support.image_twins import (
+    STORED,
+    check_twins,
+    check_twins_after_snapshot,
+    compared,
+    note,
+    read,
+)
 
 Document = dict[str, Any]
 OPERATIONS = 60
@@ -72,6 +79,18 @@ def test_streams_show_what_the_deployment_shows_with_stored_images(
     source: ReplicaSet, front: Fronted, seed: int
 ) -> None:
     check_twins(source.client(), front.client(), seed, OPERATIONS)
+
+
+@pytest.mark.parametrize("by_front", [False, True])
+@pytest.mark.parametrize(
+    "seed", [BASE_SEED, *(pytest.param(BASE_SEED + n, marks=pytest.mark.slow) for n in range(1, 10))]
+)
+def test_documents_from_before_the_history_are_known_from_a_snapshot_on(
+    source: ReplicaSet, tmp_path: Path, seed: int, by_front: bool
+) -> None:
+    check_twins_after_snapshot(
+        source.client(), source.uri, tmp_path, seed + 1000 * by_front, OPERATIONS // 2, by_front=by_front
+    )
 
 
 def test_a_stream_far_back_has_images(tmp_path: Path) -> None:

@@ -213,6 +213,7 @@ def read_arguments(arguments: argparse.Namespace) -> ServerOptions:
         head=arguments.head == "on",
         kept=chosen_namespaces(arguments) or EVERYTHING_KEPT,
         rebuilds_images=arguments.images == REBUILT,
+        records_snapshot=arguments.snapshot,
         log_level=arguments.log_level,
         parameters=parameters,
         arguments=tuple(sys.argv[1:]),

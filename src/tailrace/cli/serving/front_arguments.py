@@ -43,6 +43,12 @@ def add_front_arguments(parser: argparse.ArgumentParser) -> None:
         help="rebuilt: streams of a source show pre- and post-images that it did not store, as far as "
         "--history has the past of the document; default: stored, as the source shows them",
     )
+    parser.add_argument(
+        "--snapshot",
+        action="store_true",
+        help="with --images rebuilt: read the collections that were there before --history, once, and store "
+        "them with it, so that images of their documents can be rebuilt",
+    )
     add_via_argument(parser)
 
 
@@ -54,6 +60,8 @@ def source_of(arguments: argparse.Namespace) -> "FrontedDeployment | None":
             raise UsageError("--password-file is for a --source; name the source, or leave it out")
         if arguments.images != STORED:
             raise UsageError("--images rebuilt is for a --source; a collection of this server stores images")
+        if arguments.snapshot:
+            raise UsageError("--snapshot is for a --source; name the source, or leave it out")
         if arguments.via is not None:
             raise UsageError("--via is for a --source; name the source, or leave it out")
         return None
@@ -65,6 +73,8 @@ def source_of(arguments: argparse.Namespace) -> "FrontedDeployment | None":
         raise UsageError("--spark-master is for the history of a source; name its place with --history")
     if arguments.images == REBUILT and arguments.history is None:
         raise UsageError("--images rebuilt needs the history of the source; name its place with --history")
+    if arguments.snapshot and arguments.images != REBUILT:
+        raise UsageError("--snapshot is for images that are rebuilt; add --images rebuilt")
     try:
         from tailrace.mongod.front.deployment import FrontedDeployment
     except ImportError as error:

@@ -11,12 +11,16 @@ import pyarrow.compute as pc
 from bson import Timestamp
 
 from tailrace.bson import documents
+from tailrace.bson import raw as rawbson
 from tailrace.errors import HistoryError, UsageError
+from tailrace.events.change_event import ChangeEvent
 from tailrace.events.cluster_time import from_timestamp, in_words, through_timestamp
 from tailrace.events.resume_token import cluster_time_of
 from tailrace.events.scope import Namespace
 from tailrace.lake.event_reader import EventReader
-from tailrace.lake.past.fold import FoldedDocuments, identity_of
+from tailrace.lake.mirror.layout import row_key
+from tailrace.lake.past.base import Bases
+from tailrace.lake.past.fold import FoldedDocuments, identity_in, identity_of
 from tailrace.lake.past.lineage import Lineage, find_lineage
 from tailrace.lake.schema import STREAM_COLUMNS
 from tailrace.lake.storage.store_options import store_options
@@ -42,7 +46,7 @@ def as_of(
     those of the object store, by default what the environment has.
 
     Raises `HistoryError` if the history does not have all changes of the collection until then: it has to
-    reach back to the creation of the collection.
+    reach back to the creation of the collection, or to a snapshot of it (`record_snapshot`).
 
         for order in tailrace.as_of("events", "shop.orders", datetime(2026, 1, 1)):
             print(order)
@@ -81,7 +85,7 @@ def _moment(table: HistoryTable, at: Any) -> tuple[int, str | None]:
 
 
 class CollectionAsOf:
-    """The documents of a collection at one moment, in the order in which they were inserted.
+    """The documents of a collection at one moment, those of a snapshot first, then as they were inserted.
 
     They are rebuilt each time they are asked for; all of them are in memory meanwhile. Can be pickled.
     """
@@ -136,7 +140,14 @@ class CollectionAsOf:
         table = HistoryTable.open(self._history, options)
         reader = EventReader()
         uuids = pa.array(sorted(lineage.uuids))
-        for batch in table.read(lineage.after, self._through, columns=STREAM_COLUMNS):
+        after, copied = lineage.after, None
+        if lineage.base is not None:
+            base = Bases(table.store, table.begins).of(lineage.base)
+            after, copied = base.first, base.state
+            for document in base.documents():
+                if is_wanted is None or is_wanted(identity_in(document)):
+                    folded.add(document)
+        for batch in table.read(after, self._through, columns=STREAM_COLUMNS):
             wanted = pc.and_(
                 pc.is_in(batch.column("uuid").cast(pa.string()), value_set=uuids),
                 pc.is_in(batch.column("operation").cast(pa.string()), value_set=_CHANGES),
@@ -146,5 +157,11 @@ class CollectionAsOf:
             events = reader.events(batch.filter(wanted))
             if is_wanted is not None:
                 events = [event for event in events if is_wanted(identity_of(event))]
+            if copied is not None:
+                events = [event for event in events if copied.applies(_key(event), event.entry.ts)]
             folded.apply(events)
         return folded
+
+
+def _key(event: ChangeEvent) -> bytes:
+    return row_key(event.document_key or rawbson.EMPTY)

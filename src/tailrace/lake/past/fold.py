@@ -31,6 +31,10 @@ class FoldedDocuments:
         for found in self._by_id.values():
             yield from found
 
+    def add(self, document: bytes) -> None:
+        """Add a document that was there before the events."""
+        self._by_id.setdefault(identity_in(document), []).append(document)
+
     def apply(self, events: Iterable[ChangeEvent]) -> None:
         """Apply changes; `HistoryError` if one does not fit the documents."""
         for event in events:
@@ -63,12 +67,16 @@ class FoldedDocuments:
 
 def identity_of(event: ChangeEvent) -> bytes:
     """The `_id` of the changed document, the same for values that MongoDB considers equal."""
-    found = rawbson.find(event.document_key or rawbson.EMPTY, b"_id")
+    return identity_in(event.document_key or rawbson.EMPTY)
+
+
+def identity_in(document: bytes) -> bytes:
+    """The same of a document."""
+    found = rawbson.find(document, b"_id")
     if found is None:
         return b""
     kind, _, start, end = found
-    assert event.document_key is not None
-    value = event.document_key[start:end]
+    value = document[start:end]
     if kind in _EQUAL_BY_BYTES:
         return bytes([kind]) + value
     return keystring.encode(rawbson.document(rawbson.element(kind, b"", value))).data

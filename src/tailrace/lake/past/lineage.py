@@ -7,6 +7,7 @@ again is another one. Resharding gives a collection a new UUID, and its document
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,6 +17,7 @@ from tailrace.errors import HistoryError
 from tailrace.events.change_event import CHANGES
 from tailrace.events.cluster_time import in_words
 from tailrace.events.scope import Namespace, Scope, check_kept
+from tailrace.lake.past.base import BasePlan, Bases
 from tailrace.lake.schema import times_of
 from tailrace.lake.table import HistoryTable
 
@@ -33,6 +35,8 @@ class Lineage:
     """Several if it was resharded."""
     after: int
     """The cluster time after which its changes begin."""
+    base: BasePlan | None = None
+    """The snapshot that has its documents, if the history does not have their inserts."""
 
 
 @dataclass(slots=True)
@@ -96,25 +100,51 @@ def find_lineage(table: HistoryTable, namespace: Namespace, through: int) -> Lin
     if found is None:
         return None
     if found.after is None:
-        raise HistoryError(
-            f"the history in {table.place} begins with {in_words(table.begins)}, and {namespace} was there "
-            "before: its documents cannot be rebuilt; copy the collection with tailrace mirror"
-        )
+        return _on_base(table, namespace, frozenset(found.uuids), through)
     check_kept(scope, table.kept, found.after + 1)
     return Lineage(frozenset(found.uuids), found.after)
 
 
+def _on_base(table: HistoryTable, namespace: Namespace, uuids: frozenset[str], through: int) -> Lineage:
+    """A collection without its creation: it has a snapshot, from whose time on it is known."""
+    begins = f"the history in {table.place} begins with {in_words(table.begins)}, and {namespace} was there "
+    complete = Bases(table.store, table.begins).complete(uuids)
+    if not complete:
+        raise HistoryError(
+            f"{begins}before: its documents cannot be rebuilt without a snapshot; record one with "
+            "tailrace.record_snapshot, or copy the collection with tailrace mirror"
+        )
+    usable = [base for base in complete if base.settled <= through]
+    if not usable:
+        raise HistoryError(
+            f"{begins}before; its snapshot is of {in_words(complete[0].settled)}, and {in_words(through)} is "
+            "before that: ask for a later time"
+        )
+    base = usable[-1]
+    check_kept(Scope.collection(namespace.db, namespace.coll), table.kept, base.first + 1)
+    return Lineage(uuids, base.first, base.plan)
+
+
 def _names_at(table: HistoryTable, database: str, through: int) -> _Names:
     names = _Names(database, table.begins)
+    planned = sorted(
+        (plan.at, plan.namespace.partition(".")[2], str(UUID(bytes=plan.uuid)))
+        for plan in Bases(table.store, table.begins).plans
+        if plan.is_needed and plan.at <= through and plan.namespace.partition(".")[0] == database
+    )
     for batch in table.read(table.begins, through, columns=_NAMED):
         inside = pc.fill_null(pc.equal(batch.column("db").cast(pa.string()), database), False)
         rows = batch.filter(inside)
         columns = [rows.column(name).to_pylist() for name in _NAMED]
         for time, operation, _, coll, uuid in zip(times_of(rows).tolist(), *columns, strict=True):
+            while planned and planned[0][0] < time:
+                names.changed(*planned.pop(0)[1:])
             if operation in CHANGES and coll is not None and uuid is not None:
                 names.changed(coll, uuid)
             elif operation in _NAMING:
                 names.apply(_event(table, time, operation, coll, uuid), uuid, time)
+    for _, name, of in planned:
+        names.changed(name, of)
     return names
 
 

@@ -20,6 +20,7 @@ from tailrace.events.oplog_entry import OplogEntry
 from tailrace.events.stages.unwind_transaction import holds_operations
 from tailrace.lake.deferred_entries import is_deferred
 from tailrace.lake.event_reader import EventReader
+from tailrace.lake.past.base import BaseRange, Bases, read_range
 from tailrace.lake.past.versions import DocumentVersions, Gap
 from tailrace.lake.schema import STREAM_COLUMNS, time_of
 from tailrace.lake.table import HistoryTable
@@ -61,13 +62,45 @@ class VersionsOfHistory:
         self._database = database
         self._reader = EventReader()
         self._lock = Lock()
+        self.awaits_snapshot = False
+        """Whether there is a snapshot of a time that the history has not reached."""
 
     def advance(self, through: int | None = None) -> Iterator[int]:
-        """Apply what the history has, up to a cluster time; yield where it is after each batch."""
+        """Apply what the history has, up to a cluster time; yield where it is after each batch.
+
+        A snapshot that was stored since is applied at its time, and the changes after it once more.
+        """
         table, versions = self._table, self._versions
         end = table.through if through is None else min(through, table.through)
         if versions.through < table.begins:
             versions.apply([Gap(table.begins)], table.begins)
+        self.awaits_snapshot = False
+        for base in self._new_bases():
+            if base.as_of > end:
+                self.awaits_snapshot = True
+                break
+            if base.as_of < versions.through:
+                end = max(end, min(versions.through, table.through))
+                versions.rewind(base.as_of)
+            yield from self._advance(base.as_of)
+            for found in read_range(table.store, base):
+                versions.add_documents(base.plan.uuid, found)
+                yield versions.through
+            versions.finish_base(base.name)
+        yield from self._advance(end)
+
+    def _new_bases(self) -> list[BaseRange]:
+        """The snapshots that are stored and were not applied, in the order of their times."""
+        bases = Bases(self._table.store, self._table.begins)
+        return [
+            one
+            for one in bases.ranges
+            if self._versions.lacks(one.name)
+            and (self._database is None or one.plan.namespace.partition(".")[0] == self._database)
+        ]
+
+    def _advance(self, end: int) -> Iterator[int]:
+        table, versions = self._table, self._versions
         if end <= versions.through:
             return
         for batch in table.read(versions.through, end, columns=STREAM_COLUMNS, batch_rows=_BATCH_ROWS):

@@ -2,8 +2,11 @@
 
 A version is the whole document, or the diff of an update. After some diffs a whole one follows, so that
 finding a version takes one look-up in an index and few steps. What is known grows with the changes: a
-document that was there before the first of them is known from its next insert or replacement on, or from a
-change that has its pre-image.
+document that was there before the first of them is known from a snapshot on (`base.py`), from its next insert
+or replacement, or from a change that has its pre-image.
+
+A snapshot may be found after later changes were applied. Then these are applied once more, and fill in what
+was not known: a change that has a version already is left as it is.
 
 Collections are known by their UUID. One that was dropped and created again, or renamed, needs nothing
 special: no document has the past of another one. Each shard has its own documents, those that a migration
@@ -23,7 +26,7 @@ from tailrace.bson import raw as rawbson
 from tailrace.errors import CommandError
 from tailrace.events.change_event import CHANGES, ChangeEvent
 from tailrace.events.update_diff import apply_diff, parse
-from tailrace.lake.past.fold import identity_of
+from tailrace.lake.past.fold import identity_in, identity_of
 
 _PLACE: Final = Struct(">QQ")
 _WHOLE: Final = 0
@@ -31,8 +34,10 @@ _WHOLE: Final = 0
 _NOTHING: Final = -1
 """Those of a version that is no document: it was deleted, or is not known."""
 _MOST_STEPS: Final = 16
+_LAST: Final = 0xFFFFFFFFFFFFFFFF
+"""After every change of a cluster time"""
 _EXPIRED_AT_ONCE: Final = 1000
-_FORMAT: Final = 1
+_FORMAT: Final = 2
 _CACHE_KIB: Final = 32 << 10
 _UUID_BYTES: Final = 16
 _EVERYTHING: Final = b""
@@ -41,6 +46,7 @@ _SCHEMA: Final = """
     CREATE TABLE version (document BLOB, place BLOB, steps INTEGER, body BLOB);
     CREATE UNIQUE INDEX version_place ON version (document, place, steps);
     CREATE TABLE gap (collection BLOB, place BLOB);
+    CREATE TABLE base (name TEXT PRIMARY KEY);
     CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT);
 """
 
@@ -74,6 +80,8 @@ class DocumentVersions:
         """The places of gaps by collection; those of everything have no collection"""
         self.through = int(self._about("through") or 0)
         """The cluster time up to which all changes were applied; 0 if none were."""
+        self._repeats_until = int(self._about("repeats until") or 0)
+        """Changes up to this cluster time may have versions that were made before."""
 
     def _stored_gaps(self) -> dict[bytes, list[bytes]]:
         gaps: dict[bytes, list[bytes]] = {}
@@ -87,6 +95,9 @@ class DocumentVersions:
         except sqlite3.OperationalError:
             return None  # a new file
         return None if found is None else str(found[0])
+
+    def _set_about(self, name: str, value: int) -> None:
+        self._database.execute("INSERT OR REPLACE INTO about VALUES (?, ?)", (name, str(value)))
 
     def _create(self, made_from: str) -> None:
         for (table,) in self._database.execute(
@@ -111,7 +122,7 @@ class DocumentVersions:
                     with suppress(CommandError):  # a key that is no BSON, which no other change has
                         self._apply(change, pending)
             pending.write()
-            self._database.execute("INSERT OR REPLACE INTO about VALUES ('through', ?)", (str(through),))
+            self._set_about("through", through)
         except BaseException:
             self._database.execute("ROLLBACK")
             self._gaps = self._stored_gaps()
@@ -119,8 +130,47 @@ class DocumentVersions:
         self._database.execute("COMMIT")
         self.through = max(through, self.through)
 
+    # -- snapshots ----------------------------------------------------------------------------------------
+
+    def lacks(self, base: str) -> bool:
+        """Whether the documents of a snapshot were not all added; ``base`` is its name."""
+        return not self._database.execute("SELECT 1 FROM base WHERE name = ?", (base,)).fetchone()
+
+    @property
+    def bases(self) -> int:
+        """How many parts of snapshots were added."""
+        return int(self._database.execute("SELECT count(*) FROM base").fetchone()[0])
+
+    def rewind(self, time: int) -> None:
+        """Go back to a cluster time: the changes after it are to be applied once more."""
+        until = max(self.through, self._repeats_until)
+        self._database.execute("BEGIN")
+        self._set_about("through", time)
+        self._set_about("repeats until", until)
+        self._database.execute("COMMIT")
+        self.through, self._repeats_until = time, until
+
+    def add_documents(self, collection: bytes, documents: Iterable[bytes]) -> None:
+        """Add documents of a collection as they were at the time `through`; may be repeated."""
+        place = _PLACE.pack(self.through, _LAST)
+        rows = [
+            (_name_of(collection, "", identity_in(document)), place, _WHOLE, document)
+            for document in documents
+        ]
+        self._database.execute("BEGIN")
+        self._database.executemany("INSERT OR REPLACE INTO version VALUES (?, ?, ?, ?)", rows)
+        self._database.execute("COMMIT")
+
+    def finish_base(self, base: str) -> None:
+        """All documents of a snapshot were added."""
+        self._database.execute("INSERT OR REPLACE INTO base VALUES (?)", (base,))
+
+    # -- single changes -----------------------------------------------------------------------------------
+
     def _apply(self, event: ChangeEvent, pending: "_Pending") -> None:
         document, place = _document_of(event), _place_of(event)
+        if event.entry.ts <= self._repeats_until and pending.is_there(document, place):
+            return
         if event.kind.operation_type == "delete":
             pending.add(document, place, _NOTHING, None)
         elif event.update is None:
@@ -131,7 +181,9 @@ class DocumentVersions:
     def _update(self, event: ChangeEvent, document: bytes, place: bytes, pending: "_Pending") -> None:
         diff = rawbson.subdocument(event.update or rawbson.EMPTY, b"diff")
         steps = (
-            _WHOLE if event.pre_image is not None else pending.steps(document, self._floor(document, place))
+            _WHOLE
+            if event.pre_image is not None
+            else pending.steps(document, self._floor(document, place), place)
         )
         if steps is None or steps == _NOTHING:
             return  # it is not known, and stays so
@@ -152,7 +204,9 @@ class DocumentVersions:
             pending.add(document, place, _NOTHING, None)
 
     def _add_gap(self, gap: Gap) -> None:
-        row = (gap.collection, _PLACE.pack(gap.time, 0xFFFFFFFFFFFFFFFF))
+        row = (gap.collection, _PLACE.pack(gap.time, _LAST - 1))  # before a snapshot of that time
+        if row[1] in self._gaps.get(gap.collection, ()):
+            return  # of a change that is applied once more
         self._database.execute("INSERT INTO gap VALUES (?, ?)", row)
         self._gaps.setdefault(row[0], []).append(row[1])
 
@@ -174,7 +228,8 @@ class DocumentVersions:
             or place <= self._floor(document, end)
             or self._has_later(document, place, end)
         ]
-        is_all = len(found) < _EXPIRED_AT_ONCE or len(rows) < len(found)  # rows are in the order of changes
+        # Rows are in the order of changes, unless some were applied once more.
+        is_all = len(found) < _EXPIRED_AT_ONCE or (len(rows) < len(found) and not self._repeats_until)
         self._database.execute("BEGIN")
         self._database.executemany("DELETE FROM version WHERE rowid = ?", unneeded)
         if is_all:  # nothing is left before these
@@ -245,13 +300,23 @@ class _Pending:
         self._rows.append((document, place, steps, body))
         self._steps[document] = steps
 
-    def steps(self, document: bytes, floor: bytes) -> int | None:
-        """Those of the newest version of a document; None if it has none after a place."""
+    def is_there(self, document: bytes, place: bytes) -> bool:
+        """Whether a change has its version from an earlier time."""
+        found = self._database.execute(
+            "SELECT steps FROM version WHERE document = ? AND place = ?", (document, place)
+        ).fetchone()
+        if found is not None:
+            self._steps[document] = int(found[0])
+        return found is not None
+
+    def steps(self, document: bytes, floor: bytes, place: bytes) -> int | None:
+        """Those of the newest version of a document between two places; None if it has none."""
         if document in self._steps:
             return self._steps[document]
         found = self._database.execute(
-            "SELECT steps FROM version WHERE document = ? AND place > ? ORDER BY place DESC LIMIT 1",
-            (document, floor),
+            "SELECT steps FROM version WHERE document = ? AND place > ? AND place < ? "
+            "ORDER BY place DESC LIMIT 1",
+            (document, floor, place),
         ).fetchone()
         return None if found is None else int(found[0])
 
@@ -272,7 +337,11 @@ def _applied(document: bytes, newest_first: list[bytes]) -> bytes | None:
 
 def _document_of(event: ChangeEvent) -> bytes:
     """What names a document: its collection, its shard and its `_id`."""
-    return b"%b%b\0%b" % (event.kind.uuid or b"", event.shard.encode(), identity_of(event))
+    return _name_of(event.kind.uuid or b"", event.shard, identity_of(event))
+
+
+def _name_of(collection: bytes, shard: str, identity: bytes) -> bytes:
+    return b"%b%b\0%b" % (collection, shard.encode(), identity)
 
 
 def _place_of(event: ChangeEvent) -> bytes:

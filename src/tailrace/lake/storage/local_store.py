@@ -35,6 +35,7 @@ class LocalStore(LogStore):
     def create(self, name: str, content: bytes) -> bool:
         path = self._folder / name
         temporary = _temporary(self._folder, path.name)
+        path.parent.mkdir(mode=0o700, exist_ok=True)
         try:
             with open(temporary, "xb") as file:
                 file.write(content)
@@ -100,8 +101,10 @@ class _NewLocalFile(NewFile):
         self.content.flush()
         if self._durable:
             os.fsync(self.content.fileno())
+        path = self._folder / name
+        path.parent.mkdir(mode=0o700, exist_ok=True)
         try:
-            os.link(self._temporary, self._folder / name)
+            os.link(self._temporary, path)
         except FileExistsError:
             return False
         return True

@@ -6,7 +6,7 @@ source's oplog no longer has.
 
 import asyncio
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.errors import UsageError, missing_package
 from tailrace.log.event_log import EventLog
@@ -26,7 +26,8 @@ from tailrace.mongod.store.store import Store
 from tailrace.sources.recorded.choice import NOTICE
 
 if TYPE_CHECKING:
-    from tailrace.mongod.front.image_keeper import ImageKeeper
+    from tailrace.mongod.front.images.image_keeper import ImageKeeper
+    from tailrace.mongod.front.images.snapshot_thread import SnapshotThread
 
 _OWN_PARAMETERS: Final = {"writePeriodicNoops": "false", "ttlMonitorEnabled": "false"}
 """Of the store for users and roles, which nobody streams from."""
@@ -49,6 +50,7 @@ class Front(Server):
         self.source = source
         self._questions = Questions()
         self._image_keeper = self._new_image_keeper()
+        self._snapshot_thread = self._new_snapshot_thread()
         followed = FollowedCluster if source.is_router else FollowedSet
         self._followed: Followed = followed(source, self._questions, self.log, self._fail)
         if self._image_keeper is not None:
@@ -61,10 +63,22 @@ class Front(Server):
         if self.options.history is None:
             raise UsageError("images are rebuilt from a history; name its folder with --history")
         try:
-            from tailrace.mongod.front.image_keeper import ImageKeeper
+            from tailrace.mongod.front.images.image_keeper import ImageKeeper
         except ImportError as error:
             raise missing_package("a history", error) from None
         return ImageKeeper(self.options.history, self.log)
+
+    def _new_snapshot_thread(self) -> "SnapshotThread | None":
+        """What records the documents that were there before the history, if it shall."""
+        if not self.options.records_snapshot:
+            return None
+        if self._image_keeper is None or self.options.history is None:
+            raise UsageError("a snapshot is recorded for images that are rebuilt; add --images rebuilt")
+        if self.source.is_router:
+            raise UsageError("snapshots of a sharded cluster are not recorded; leave out --snapshot")
+        from tailrace.mongod.front.images.snapshot_thread import SnapshotThread
+
+        return SnapshotThread(self.options.history, self.source, self.log, self._image_keeper.look_soon)
 
     async def start(self) -> None:
         try:
@@ -79,6 +93,8 @@ class Front(Server):
         self._data.set_source(self.source.address, self.source.identity if self.options.history else "")
         if self._image_keeper is not None:
             self._image_keeper.start(self.members[0].event_log, self._data.path / _IMAGES)
+        if self._snapshot_thread is not None:
+            self._snapshot_thread.start()
         self.log.info(
             COMPONENT,
             "Serving the change streams of a deployment",
@@ -116,8 +132,16 @@ class Front(Server):
             options, shared, self._followed, keeper, wall=self.wall, log=self.log, stop=self.begin_stop
         )
         if self._image_keeper is not None:
-            member.images_status = self._image_keeper.status
+            member.images_status = self._images_status
         return member
+
+    def _images_status(self) -> dict[str, Any]:
+        assert self._image_keeper is not None
+        recording = self._snapshot_thread
+        return {
+            **self._image_keeper.status(),
+            **({} if recording is None else {"snapshot": recording.status()}),
+        }
 
     def _fail(self, error: BaseException) -> None:
         """Stop, because streams cannot go on."""
@@ -125,6 +149,8 @@ class Front(Server):
         self.begin_stop()
 
     async def _end(self) -> None:
+        if self._snapshot_thread is not None:
+            self._snapshot_thread.stop()
         if self._image_keeper is not None:
             await self._image_keeper.stop()
         await self._followed.stop()

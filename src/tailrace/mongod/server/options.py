@@ -58,7 +58,9 @@ class ServerOptions:
     kept: NamespaceChoice = EVERYTHING_KEPT
     """The namespaces whose streams are served, and whose events the history has."""
     rebuilds_images: bool = False
-    """Whether streams of another deployment show images that it did not store (`front/image_keeper.py`)."""
+    """Whether streams of another deployment show images that it did not store (`front/images/`)."""
+    records_snapshot: bool = False
+    """Whether the documents that were there before the history are recorded for such images."""
     head: bool = True
     """Whether streams see entries of the oplog that are not yet in the history."""
     oplog_bytes: int = DEFAULT_OPLOG_SIZE

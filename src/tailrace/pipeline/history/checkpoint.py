@@ -56,8 +56,10 @@ def open_table(
             f"{settings.release.version}; name the version where the history is read instead"
         )
     table.check_identity(identity)
-    # A member that was added later has an oplog that begins later: a history without an interval follows it.
-    if oldest - 1 > table.through and not begin_later(table, source.beginning()):
+    if oldest - 1 > table.through and begin_later(table, source.beginning()):
+        # It was created and got nothing, and another member was elected, whose oplog begins later.
+        shutil.rmtree(settings.checkpoint, ignore_errors=True)
+    if oldest - 1 > table.through:
         raise UsageError(
             f"the history {path} ends with {in_words(table.through)} and the oplog of the source begins with "
             f"{in_words(oldest)}: the entries between are lost; name another directory for a history that "

@@ -38,6 +38,8 @@ _COMPONENT: Final = "IMAGES"
 _WAIT_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 10.0
 """How often the history is read, once everything comes from the tail."""
+_SNAPSHOT_LOOK_SECONDS: Final = 0.5
+"""How often, if it has a snapshot and not the changes before it."""
 _EXPIRY_SECONDS: Final = 3600.0
 _SECONDS_AFTER_FAULT: Final = 1.0
 _EVERYTHING: Final = {"showExpandedEvents": True, "showMigrationEvents": True, "showSystemEvents": True}
@@ -54,12 +56,16 @@ class ImageKeeper:
         self._waiter = Waiter(Scope.cluster(), Plan.open(Scope.cluster(), _EVERYTHING).entry_filter())
         self._through = 0
         self._size = 0
+        self._ranges = 0
+        """of snapshots, which were applied"""
+        self._looks_soon = False
         self._fault: Exception | None = None
         self._task: asyncio.Task[None] | None = None
         # Of the thread:
         self._versions: DocumentVersions | None = None
         self._made_from: str | None = None
         self._table: HistoryTable | None = None
+        self._of_history: VersionsOfHistory | None = None
         self._reading: Iterator[int] = iter(())
         self._next_expiry = 0.0
         self._path: Path
@@ -84,11 +90,16 @@ class ImageKeeper:
         self._thread.submit(self._close)
         self._thread.shutdown()
 
+    def look_soon(self) -> None:
+        """There is a snapshot to apply; may be called by any thread."""
+        self._looks_soon = True
+
     def status(self) -> dict[str, Any]:
         """For serverStatus."""
         return {
             "through": to_timestamp(self._through),
             "bytes": Int64(self._size),
+            "ranges": self._ranges,
             "fault": None if self._fault is None else str(self._fault),
         }
 
@@ -156,19 +167,21 @@ class ImageKeeper:
 
     async def _read_history(self) -> bool:
         """Apply all that the history has; return whether there was something."""
+        self._looks_soon = False
         await self._run(self._open, self._log.newest)
         before = self._through
         while await self._run(self._read_piece):
             self._moved()
         self._moved()
         await self._expire()
-        return self._through > before
+        return self._through != before  # a snapshot may have been found, whose time is earlier
 
     async def _read_log(self) -> None:
         """Apply what the log delivers, until it is time to read the history."""
         log = self._log
-        until = monotonic() + _LOOK_SECONDS
-        while monotonic() < until:
+        awaits = self._of_history is not None and self._of_history.awaits_snapshot
+        until = monotonic() + (_SNAPSHOT_LOOK_SECONDS if awaits else _LOOK_SECONDS)
+        while monotonic() < until and not self._looks_soon:
             place = self._through
             if not log.has_more(place):
                 await log.wait(self._waiter, _WAIT_SECONDS)
@@ -248,12 +261,16 @@ class ImageKeeper:
         if table is None and not self._versions.through:
             self._versions.apply([Gap(newest)], newest)
         if table is not None:
-            self._reading = VersionsOfHistory(table, self._versions).advance()
+            self._of_history = VersionsOfHistory(table, self._versions)
+            self._reading = self._of_history.advance()
         self._size = self._versions.size
 
     def _read_piece(self) -> bool:
         """Apply the next piece of the history."""
-        return next(self._reading, None) is not None
+        has_more = next(self._reading, None) is not None
+        if not has_more and self._versions is not None:
+            self._ranges = self._versions.bases
+        return has_more
 
     def _close(self) -> None:
         self._reading = iter(())
