@@ -48,12 +48,21 @@ def row_key(document: bytes) -> bytes:
     """
     if document.startswith(_OBJECT_ID, 4):
         return b"".join((_OID_TYPE, document[9:21], _END))
-    return bytes(keystring.encode(id_document(document)).data)
+    kind, _, start, end = _id_element(document)
+    out = bytearray()
+    keystring.append_value(out, keystring.TypeBits(), document, kind, start, end)
+    out.append(keystring.END)
+    return bytes(out)
 
 
 def id_document(document: bytes) -> bytes:
     """The `_id` of a document, alone."""
-    for kind, name, start, end in rawbson.elements(document):
-        if name == b"_id":
-            return rawbson.document(rawbson.element(kind, b"_id", document[start:end]))
-    raise BsonError("a document has no _id")
+    kind, name, start, end = _id_element(document)
+    return rawbson.document(rawbson.element(kind, name, document[start:end]))
+
+
+def _id_element(document: bytes) -> rawbson.Element:
+    found = rawbson.find(document, b"_id")
+    if found is None:
+        raise BsonError("a document has no _id")
+    return found

@@ -215,8 +215,7 @@ def rewrite(
     written: list[MirrorFile] = []
     for file in files:
         rows = read_file(store, file, own_schema(kind))
-        documents = rows.column(DOCUMENT).to_pylist()
-        converted = convert(documents, layout, policy_of(kind))
+        converted = convert(rows.column(DOCUMENT), layout, policy_of(kind))
         assert converted.layout == layout, "the columns lack a field that a task has seen"
         columns = [*converted.columns.columns, *rows.columns]
         again = pa.Table.from_arrays(columns, schema=table_schema(layout, kind))
@@ -236,7 +235,7 @@ def refit(
     own = own_schema(typed.kind)
     rows = pa.concat_tables([read_file(stores[file.is_letters], file, own) for file in files])
     rows = rows.take(pc.sort_indices(rows.column(KEY))).combine_chunks()
-    parts = typed.rows(rows.column(DOCUMENT).to_pylist(), rows)
+    parts = typed.rows(rows.column(DOCUMENT), rows)
     return [
         file
         for part, (store, fitted) in enumerate(zip(stores, parts, strict=True))

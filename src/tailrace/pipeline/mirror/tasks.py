@@ -4,7 +4,6 @@ A task can be pickled, and is called on an executor or in this process. It may r
 attempt that nobody commits are deleted later.
 """
 
-import operator
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,10 +17,10 @@ from tailrace.errors import CommandError, PipelineError
 from tailrace.events.interval import Interval
 from tailrace.lake.columns.column_types import Layout
 from tailrace.lake.columns.kinds import KEY, TableKind
+from tailrace.lake.mirror.bulk_keys import row_keys
 from tailrace.lake.mirror.copy_state import CopiedRange
 from tailrace.lake.mirror.data_files import MirrorFile, write_rows
 from tailrace.lake.mirror.grouping import FileChanges
-from tailrace.lake.mirror.layout import row_key
 from tailrace.lake.mirror.merge import merge_changes, refit, rewrite
 from tailrace.lake.mirror.typed_rows import LETTERS, FoundColumns, TableColumns, TypedRows
 from tailrace.lake.storage.log_store import LogStore, open_store
@@ -119,8 +118,9 @@ class CopyTask:
         typed = TypedRows(self.columns)
         last = b""
         batches = iter(()) if wanted is None else reader.read(wanted, at)
-        for documents in _paced(batches, self.documents_per_second):
-            keys = list(map(row_key, documents))
+        for batch in _paced(batches, self.documents_per_second):
+            documents = pa.array(batch, pa.binary())
+            keys = row_keys(documents)
             if self.by_index:
                 last = _check_order(keys, last, self.namespace)
             held.append(typed.copied(keys, documents, self.at if at is None else at))
@@ -172,14 +172,15 @@ class BuiltRange:
         return sum(file.rows for file in self.built.files)
 
 
-def _check_order(keys: Sequence[bytes], last: bytes, namespace: str) -> bytes:
+def _check_order(keys: pa.Array, last: bytes, namespace: str) -> bytes:
     """The last key of rows that come in the order of the index; raises `PipelineError` if they do not."""
-    if not all(map(operator.lt, [last, *keys], keys)):
+    if keys[0].as_py() <= last or not pc.all(pc.less(keys[:-1], keys[1:]), min_count=0).as_py():
         raise PipelineError(
             f"{namespace} has two documents with one _id, or another order; a sharded collection whose _id "
             "is not unique cannot be mirrored"
         )
-    return keys[-1]
+    found: bytes = keys[-1].as_py()
+    return found
 
 
 def open_stores(places: Sequence[str], options: Mapping[str, str] | None) -> list[LogStore]:
