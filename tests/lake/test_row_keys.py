@@ -8,9 +8,9 @@ from bson import Int64
 
 from tailrace.bson import keystring
 from tailrace.bson.documents import encode
+from tailrace.bson.id_key import id_key
 from tailrace.errors import BsonError
 from tailrace.lake.mirror.bulk_keys import row_keys
-from tailrace.lake.mirror.layout import row_key
 from tests.support.documents import DocumentMaker
 
 SEED = 20261118
@@ -28,7 +28,7 @@ def test_keys_are_those_of_an_index_on_the_id() -> None:
     ]
     expected = [keystring.encode(encode({"": each})).data for each in ids]
     assert row_keys(pa.array(documents, pa.binary())).to_pylist() == expected
-    assert [row_key(document) for document in documents] == expected
+    assert [id_key(document) for document in documents] == expected
 
 
 def test_a_document_without_an_id_has_no_key() -> None:

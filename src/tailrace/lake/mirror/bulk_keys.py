@@ -1,4 +1,4 @@
-"""The keys of many documents at the same time: those that `row_key` makes of each."""
+"""The keys of many documents at the same time: those that `id_key` makes of each."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -8,6 +8,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tailrace.bson import raw as rawbson
+from tailrace.bson.id_key import id_key
 from tailrace.bson.keystring import END, layout
 from tailrace.lake.bulk.splicing import (
     Bytes,
@@ -22,7 +23,6 @@ from tailrace.lake.bulk.splicing import (
     spliced,
 )
 from tailrace.lake.columns.bulk.alike import padded_buffer
-from tailrace.lake.mirror.layout import row_key
 
 _NAME: Final = b"_id\0"
 _VALUE: Final = 4 + 1 + len(_NAME)
@@ -52,7 +52,7 @@ def row_keys(documents: pa.Array) -> pa.Array:
         left[group.rows] = False
     others = np.flatnonzero(left)
     if len(others):
-        found = [row_key(document) for document in documents.take(pa.array(others)).to_pylist()]
+        found = [id_key(document) for document in documents.take(pa.array(others)).to_pylist()]
         groups.append(Group(others, [slices_of(found)]))
     return spliced(len(documents), groups, pa.binary())
 

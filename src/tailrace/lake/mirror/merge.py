@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tailrace.bson.id_key import id_document
 from tailrace.errors import PipelineError
 from tailrace.events.cluster_time import in_words
 from tailrace.events.update_diff.apply import apply_diff
@@ -31,7 +32,7 @@ from tailrace.lake.columns.kinds import (
 )
 from tailrace.lake.columns.shape import Mark
 from tailrace.lake.mirror.data_files import TARGET_BYTES, MirrorFile, read_file, write_rows
-from tailrace.lake.mirror.layout import id_document, policy_of
+from tailrace.lake.mirror.layout import policy_of
 from tailrace.lake.mirror.typed_rows import LETTERS, TypedRows, table_schema
 from tailrace.lake.schema import TIME_COLUMNS, times_of
 from tailrace.lake.storage.log_store import LogStore

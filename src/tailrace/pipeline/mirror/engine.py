@@ -52,7 +52,7 @@ from tailrace.sources.planning import Planner
 from tailrace.sources.source import OplogSource
 
 _LOG: Final = logging.getLogger("tailrace.mirror")
-_RANGES_PER_CORE: Final = 2
+_RANGES_PER_CORE: Final = 4
 _SMALL_ENTRIES: Final = 20_000
 _SMALL_BYTES: Final = 16 << 20
 """Work up to this size is done by the driver: starting a task costs more."""
@@ -203,7 +203,9 @@ class MirrorEngine:
             for number in mirrored.state.missing()
             if mirrored.state.is_planned
         )
-        wave = list(islice(waiting, self._cores * _RANGES_PER_CORE))
+        rate = self._settings.max_documents_per_second
+        # A server does not keep a snapshot for long, so a slow copy reads few ranges at one.
+        wave = list(islice(waiting, self._cores * (_RANGES_PER_CORE if rate is None else 1)))
         reader = self._source.collections
         names = {mirrored.table.namespace for mirrored, _ in wave}
         facts = {name: reader.facts_of(name) for name in names}
@@ -214,7 +216,6 @@ class MirrorEngine:
             return True
         # Not before the time of these answers: another collection may have got the name just now.
         at = max(self._source.promised(), self.through, reader.newest_time())
-        rate = self._settings.max_documents_per_second
         each = None if rate is None else rate / min(len(wave), self._cores)
         tasks = [
             self._copy_task(mirrored, number, facts[mirrored.table.namespace], at, each)

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.bson import documents as bsondocs
 from tailrace.bson import raw as rawbson
+from tailrace.bson.id_key import id_document, id_key
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError, UsageError
 from tailrace.events.resume_token import ResumeToken
 from tailrace.events.scope import Scope, ScopeKind
 from tailrace.events.stages.stage import Row
 from tailrace.lake.mirror.copy_state import CopiedRange, CopyState
-from tailrace.lake.mirror.layout import id_document, row_key
 from tailrace.log.shared_output import AnyRow
 from tailrace.namespaces import NamespaceChoice
 from tailrace.pipeline.streams.event_block import BlockRow
@@ -172,7 +172,7 @@ def _is_read(row: AnyRow, states: Mapping[str, CopyState]) -> bool:
         return False
     # A part of a transaction over several shards is visible before the time of its entry.
     visible = row.event.entry.extras.commit_timestamp if isinstance(row, Row) else None
-    return not state.applies(row_key(key), visible or row.cluster_time)
+    return not state.applies(id_key(key), visible or row.cluster_time)
 
 
 class ReadEvents:
