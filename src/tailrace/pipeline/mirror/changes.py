@@ -218,3 +218,16 @@ def _change(event: ChangeEvent) -> RowChange:
     if found is None:
         raise PipelineError(f"the update of {in_words(time)} on {event.entry.head.ns} has no diff")
     return RowChange(key, DIFF, found[1], time, token, visible)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesTask:
+    """Reads the changes of an interval."""
+
+    source: OplogSource
+    chosen: NamespaceChoice
+    interval: Interval
+    has_past: bool
+
+    def __call__(self) -> IntervalChanges:
+        return read_changes(self.source, self.chosen, self.interval, has_past=self.has_past)

@@ -27,7 +27,7 @@ from tailrace.lake.mirror.schema_changes import SchemaChangeTable
 from tailrace.lake.mirror.typed_rows import agreed, fits
 from tailrace.lake.storage.log_store import open_store
 from tailrace.log_lines import fields
-from tailrace.pipeline.mirror.changes import CollectionChanges, IntervalChanges
+from tailrace.pipeline.mirror.changes import ChangesTask, CollectionChanges, IntervalChanges
 from tailrace.pipeline.mirror.lacking import TableChanges, groups_of, joined_past, lacking_changes
 from tailrace.pipeline.mirror.mirror_state import MirrorState
 from tailrace.pipeline.mirror.opening import opened_table
@@ -38,7 +38,6 @@ from tailrace.pipeline.mirror.settings import MirrorSettings
 from tailrace.pipeline.mirror.tasks import (
     BuiltFiles,
     BuiltRange,
-    ChangesTask,
     CopyTask,
     MergeTask,
     RewriteTask,

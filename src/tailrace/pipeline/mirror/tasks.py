@@ -1,4 +1,4 @@
-"""What the tasks of a mirror do: copy a range of a collection, read changes, merge changes into files.
+"""What the tasks of a mirror do: copy a range of a collection, merge changes into files.
 
 A task can be pickled, and is called on an executor or in this process. It may run twice: the files of the
 attempt that nobody commits are deleted later.
@@ -14,7 +14,6 @@ import pyarrow.compute as pc
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError, PipelineError
-from tailrace.events.interval import Interval
 from tailrace.lake.columns.column_types import Layout
 from tailrace.lake.columns.kinds import KEY, TableKind
 from tailrace.lake.mirror.bulk_keys import row_keys
@@ -24,11 +23,8 @@ from tailrace.lake.mirror.grouping import FileChanges
 from tailrace.lake.mirror.merge import merge_changes, refit, rewrite
 from tailrace.lake.mirror.typed_rows import LETTERS, FoundColumns, TableColumns, TypedRows
 from tailrace.lake.storage.log_store import LogStore, open_store
-from tailrace.namespaces import NamespaceChoice
-from tailrace.pipeline.mirror.changes import IntervalChanges, read_changes
 from tailrace.sources.deployments.collections import CollectionReader
 from tailrace.sources.deployments.document_range import DocumentRange, lacks_snapshots
-from tailrace.sources.source import OplogSource
 
 _GONE: Final = frozenset({
     int(ErrorCode.SnapshotTooOld),
@@ -47,13 +43,6 @@ class DocumentSource(Protocol):
 
     @property
     def collections(self) -> CollectionReader: ...
-
-
-class MirroredSource(DocumentSource, Protocol):
-    """A deployment that can be mirrored; `DeploymentSource` is one."""
-
-    @property
-    def oplogs(self) -> OplogSource: ...
 
 
 Task = Callable[[], Any]
@@ -197,19 +186,6 @@ def _paced(batches: Iterable[list[bytes]], per_second: float | None) -> Iterator
         if per_second is not None:
             count += len(batch)
             time.sleep(max(began + count / per_second - time.monotonic(), 0.0))
-
-
-@dataclass(frozen=True, slots=True)
-class ChangesTask:
-    """Reads the changes of an interval."""
-
-    source: OplogSource
-    chosen: NamespaceChoice
-    interval: Interval
-    has_past: bool
-
-    def __call__(self) -> IntervalChanges:
-        return read_changes(self.source, self.chosen, self.interval, has_past=self.has_past)
 
 
 @dataclass(frozen=True, slots=True)
