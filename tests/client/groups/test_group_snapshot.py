@@ -63,19 +63,26 @@ def change_some(orders: Collection[Event], rng: Random, ids: list[Any]) -> None:
 def test_every_document_is_read_once_and_no_change_is_missing_or_shown_twice(
     server: ReplicaSet, shell: str, orders: Collection[Event]
 ) -> None:
-    print(f"seed {SEED}")
-    rng = Random(SEED)
+    check_snapshot(server.uri, shell, orders, SEED)
+
+
+def check_snapshot(
+    uri: str, shell: str, orders: Collection[Event], seed: int, positions: str | None = None
+) -> None:
+    """Consume a collection while it is changed, with workers that come and go."""
+    print(f"seed {seed}")
+    rng = Random(seed)
     ids: list[Any] = [MinKey(), MaxKey(), *range(1100), *(f"s{n}" for n in range(900)), ObjectId(), 2.5, None]
     orders.insert_many([{"_id": each, "version": 0} for each in ids])
     replica = Replica()
-    place = {"ns": orders.full_name, "slots": 4, "save_seconds": 0.0}
-    with joined(shell, server.uri, orders.full_name, snapshot=True, **place):
+    place = {"ns": orders.full_name, "slots": 4, "save_seconds": 0.0, "positions": positions}
+    with joined(shell, uri, orders.full_name, snapshot=True, **place):
         pass
-    with ConsumerGroup(server.uri, orders.full_name) as group:
+    with ConsumerGroup(uri, orders.full_name, positions=positions) as group:
         assert not group.status().lag.is_all
         while replica.reads < 1500:
             change_some(orders, rng, ids)
-            with joined(shell, server.uri, orders.full_name, **place) as worker:
+            with joined(shell, uri, orders.full_name, **place) as worker:
                 for _ in range(rng.randrange(3)):
                     found = worker.fetch(rng.randrange(1, 300))
                     change_some(orders, rng, ids)
@@ -86,7 +93,7 @@ def test_every_document_is_read_once_and_no_change_is_missing_or_shown_twice(
                         worker.ack(handled[-1])
                     if len(handled) < len(found):
                         break  # the next worker gets what is left
-        with joined(shell, server.uri, orders.full_name, **place) as worker:
+        with joined(shell, uri, orders.full_name, **place) as worker:
             change_some(orders, rng, ids)
             orders.insert_one({"_id": "last", "version": 0})
             while encode({"_id": "last"}) not in replica.documents:

@@ -16,8 +16,8 @@ from bson.codec_options import CodecOptions
 from bson.raw_bson import RawBSONDocument
 from pymongo.errors import OperationFailure
 
+from tailrace.bson import documents as bsondocs
 from tailrace.bson import raw as rawbson
-from tailrace.bson.documents import encode
 from tailrace.bson.id_key import id_key
 from tailrace.bson.keystring import decode
 from tailrace.client.flow import Flow
@@ -170,8 +170,8 @@ class SnapshotReader:
         for document in documents:
             place = place_of(self._number, document)
             self.segments = extended(self.segments, place, at)
-            raw = frame.event(encode({**self._token, READ: place}), document)
-            if all(matches(bson.decode(raw)) for matches in self._filters):
+            raw = frame.event(bsondocs.encode({**self._token, READ: place}), document)
+            if all(matches(bsondocs.decode(raw)) for matches in self._filters):
                 self._found.append((place, bson.decode(raw, self._codec_options)))
         self._last = place[8:]
         if not self._found:
@@ -188,7 +188,10 @@ class SnapshotReader:
             "readConcern": {"level": "snapshot", "atClusterTime": to_timestamp(at)},
         }
         if self._last:
-            query["min"] = _bound(self._last)
+            ((kind, value),) = decode(bytes.fromhex(self._last))
+            if kind == rawbson.MAX_KEY:
+                return []
+            query["min"] = RawBSONDocument(rawbson.document(rawbson.element(kind, b"_id", value)))
         ask = partial(self._client[database].command, codec_options=_RAW)
         reply = yield partial(ask, query)
         found = _after(reply, self._last)
@@ -209,12 +212,6 @@ class SnapshotReader:
                 f"{collection.namespace} was renamed during its snapshot; begin again with another group"
             )
         return False
-
-
-def _bound(key: str) -> RawBSONDocument:
-    """A document with an `_id` that has this key: one of those that are equal."""
-    ((kind, value),) = decode(bytes.fromhex(key))
-    return RawBSONDocument(rawbson.document(rawbson.element(kind, b"_id", value)))
 
 
 def _after(reply: Any, last: str) -> list[bytes]:
