@@ -13,11 +13,14 @@ import time
 from pathlib import Path
 from typing import Final
 
+import pyarrow as pa
+
 from tailrace.bson.documents import encode
+from tailrace.bson.id_key import id_key
+from tailrace.lake.mirror.bulk_keys import row_keys
 from tailrace.lake.mirror.copy_state import CopyState
 from tailrace.lake.mirror.data_files import MirrorFile, write_rows
 from tailrace.lake.mirror.grouping import changes_by_file
-from tailrace.lake.mirror.layout import row_key
 from tailrace.lake.mirror.merge import WRITE, RowChange, merge_changes
 from tailrace.lake.mirror.typed_rows import TableColumns, TypedRows
 from tailrace.lake.storage.log_store import LogStore, open_store
@@ -41,8 +44,9 @@ def filled(store: LogStore, rows: int, typed: TypedRows) -> list[MirrorFile]:
     """The files of a table with that many rows."""
     files: list[MirrorFile] = []
     for start in range(0, rows, _PIECE):
-        documents = [document(number) for number in range(start, min(start + _PIECE, rows))]
-        (piece,) = typed.copied(list(map(row_key, documents)), documents, 1 << 32)
+        numbers = range(start, min(start + _PIECE, rows))
+        documents = pa.array([document(number) for number in numbers], pa.binary())
+        (piece,) = typed.copied(row_keys(documents), documents, 1 << 32)
         files += write_rows(store, piece, name="copy")
     return files
 
@@ -63,7 +67,7 @@ def main() -> None:
             }
             for where, numbers in places.items():
                 changes = [
-                    RowChange(row_key(found), WRITE, found, 2 << 32, "82", 2 << 32)
+                    RowChange(id_key(found), WRITE, found, 2 << 32, "82", 2 << 32)
                     for found in (document(number, 1) for number in numbers)
                 ]
                 began = time.process_time()

@@ -68,6 +68,15 @@ def test_the_next_worker_continues_where_the_last_one_stopped(calls: Calls) -> N
     assert keys(calls.consume("--max", "3").lines) == [3, 4, 5]
 
 
+def test_a_new_group_begins_with_a_snapshot(calls: Calls, here: Here, tailrace_uri: str) -> None:
+    group = (tailrace_uri, f"{calls.group}-read", calls.namespace, "--snapshot")
+    outcome = here("consume", *group, "--max", "4")
+    assert (outcome.code, outcome.error) == (0, "")
+    assert {json.loads(line)["operationType"] for line in outcome.lines} == {"read"}
+    assert keys(outcome.lines) == [0, 1, 2, 3]
+    assert keys(here("consume", *group, "--max", "2").lines) == [4, 5]
+
+
 def test_the_status_shows_the_lag(calls: Calls) -> None:
     found = calls.status()
     assert (found["lagEvents"], found["lagIsMore"], found["workers"]) == (5, False, [])

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import duckdb
 import polars
@@ -19,12 +20,13 @@ from tailrace.pipeline.mirror.scope import mirrored_namespaces
 from tailrace.pipeline.mirror.settings import MirrorSettings
 from tailrace.sources.deployments.deployment import DeploymentSource
 from tailrace.testing.replica_set import ReplicaSet
+from tests.support.object_store import ObjectStoreServer
 
 Client = MongoClient[dict[str, Any]]
 
 
 def mirrored(
-    server: ReplicaSet, root: Path, *names: str, recopy: frozenset[str] = frozenset(), **settings: Any
+    server: ReplicaSet, root: Path | str, *names: str, recopy: frozenset[str] = frozenset(), **settings: Any
 ) -> MirrorEngine:
     """Mirror until the tables show one moment."""
     namespaces = mirrored_namespaces(names or ["shop"])
@@ -182,3 +184,20 @@ def test_many_commits_are_one_checkpoint(server: ReplicaSet, client: Client, tmp
     assert DeltaTable(table.place).to_pyarrow_table().num_rows == 105
     with pytest.raises(HistoryError, match="there is no table in"):
         MirrorTable.open(tmp_path / "nothing")
+
+
+def test_a_mirror_in_an_object_store_is_continued_and_read_there(
+    server: ReplicaSet, client: Client, objects: ObjectStoreServer
+) -> None:
+    place = objects.url(uuid4().hex)
+    client.shop.orders.insert_many([{"_id": n, "total": n} for n in range(50)])
+    for _ in range(2):
+        engine = mirrored(server, place, range_documents=20, file_bytes=2000)
+        table = engine.tables["shop.orders"]
+        assert table.place == f"{place}/shop/orders"
+        assert MirrorTable.open(table.place).documents() == stored(client, "orders")
+        client.shop.orders.update_many({"_id": {"$gte": 30}}, {"$inc": {"total": 1000}})
+        client.shop.orders.delete_one({"_id": 7})
+    found = DeltaTable(table.place, storage_options=objects.environment()).to_pyarrow_table()
+    assert found.num_rows == 49
+    assert sum(found["total"].to_pylist()) == sum(range(50)) - 7 + 20 * 1000

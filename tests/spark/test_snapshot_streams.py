@@ -21,6 +21,7 @@ from tailrace.events.update_diff.apply import apply_diff
 from tailrace.pipeline.options.event_options import read_options
 from tailrace.spark.change_stream_source import ChangeStreamReader, ChangeStreamStreamReader
 from tailrace.testing.replica_set import ReplicaSet
+from tailrace.testing.sharded_cluster import ShardedCluster
 from tests.laws.law_seeds import BASE_SEED
 from tests.spark.micro_batches import events_between
 from tests.support.client_workload import RAW_OPTIONS, ClientWorkload
@@ -45,9 +46,9 @@ def client(server: ReplicaSet) -> Iterator[Client]:
         yield found
 
 
-def values_of(server: ReplicaSet, **options: str) -> dict[str, str]:
+def values_of(server: ReplicaSet | ShardedCluster | str, **options: str) -> dict[str, str]:
     return {
-        "uri": server.uri,
+        "uri": server if isinstance(server, str) else server.uri,
         "ns": "shop.orders",
         "startingOffsets": "snapshot",
         "output": "event",
@@ -178,19 +179,45 @@ def test_an_archive_has_no_snapshot() -> None:
         read_options({"oplog": "oplog.bson", "startingOffsets": "snapshot"})
 
 
+def test_the_documents_of_a_sharded_collection_come_from_all_shards() -> None:
+    with ShardedCluster(shards=2) as cluster, MongoClient[Any](cluster.uri) as client:
+        client.admin.command("shardCollection", "shop.orders", key={"region": 1})
+        client.shop.orders.insert_many([{"_id": n, "region": n % 10} for n in range(40)])
+        client.admin.command("split", "shop.orders", middle={"region": 5})
+        holder = client.config.chunks.find_one({"min": {"region": 5}}) or {}
+        (other,) = [each["_id"] for each in client.config.shards.find() if each["_id"] != holder["shard"]]
+        client.admin.command("moveChunk", "shop.orders", find={"region": 7}, to=other)
+        query = Query(values_of(cluster, maxEntriesPerTrigger="15"), ReadMaxRows(15))
+        first = query.batch()
+        assert first
+        read = [key for _, key in kinds(first)]
+        changed = [read[0], next(n for n in range(40) if n not in read)]
+        for number in changed:
+            client.shop.orders.update_one({"_id": number, "region": number % 10}, {"$set": {"paid": True}})
+        events = first + query.rest()
+        assert sorted(key for kind, key in kinds(events) if kind == "read") == list(range(40))
+        assert [pair for pair in kinds(events) if pair[0] != "read"] == [("update", changed[0])]
+        (late,) = [decode(event) for event in events if kinds([event]) == [("read", changed[1])]]
+        assert late["fullDocument"]["paid"]
+
+
 @pytest.mark.parametrize("seed", [BASE_SEED, *LONG])
-def test_reads_and_changes_are_the_collections(seed: int, server: ReplicaSet, client: Client) -> None:
+def test_reads_and_changes_are_the_collections(seed: int, server: ReplicaSet) -> None:
+    check_reads_and_changes(server.uri, seed)
+
+
+def check_reads_and_changes(uri: str, seed: int) -> None:
     """Random operations run during the snapshot; every change is applied to what was read before."""
     print(f"seed {seed}")
     prefix = f"snap{seed}"
     rng = random.Random(seed)
     options = {"ns": f"{prefix}_a.*", "showExpandedEvents": "true", "maxEntriesPerTrigger": "10"}
     options["showRawUpdateDescription"] = "true"
-    loud = MongoClient[Any](server.uri)
+    loud = MongoClient[Any](uri, datetime_conversion="DATETIME_AUTO")
     workload = ClientWorkload(loud, seed, prefix)
     workload.run(150)
     _only_writes(workload)
-    query = Query(values_of(server, **options), ReadMaxRows(10))
+    query = Query(values_of(uri, **options), ReadMaxRows(10))
     ending = threading.Event()
 
     def work() -> None:
@@ -206,7 +233,7 @@ def test_reads_and_changes_are_the_collections(seed: int, server: ReplicaSet, cl
         ending.set()
         worker.join()
     events += query.rest()
-    assert any(decode(event)["operationType"] == "read" for event in events[:5])
+    assert any(RawBSONDocument(event)["operationType"] == "read" for event in events[:5])
     found = _applied(events)
     with loud:
         for collection in loud[f"{prefix}_a"].list_collection_names(filter={"type": "collection"}):

@@ -75,6 +75,7 @@ def _consume(arguments: argparse.Namespace, client: RawClient, group: str, names
         pipeline,
         positions=positions_argument(arguments),
         slots=arguments.slots,
+        snapshot=arguments.snapshot,
         lease_seconds=arguments.lease_seconds,
         max_outage=OUTAGE_SECONDS,
         merge_fragments=arguments.merge_fragments,

@@ -1,9 +1,12 @@
 """The order of resume tokens, which is the order of the stream."""
 
-from typing import Any
+from typing import Any, Final
 
 from tailrace.client.options import Document
 from tailrace.events.resume_token import Resume, ResumeToken, cluster_time_of, compare_for_resume
+
+READ: Final = "read"
+"""In a position of a group that begins with a snapshot: the place that it has come to"""
 
 
 def comes_after(token: Document, position: Document) -> bool:
@@ -15,12 +18,17 @@ def comes_after(token: Document, position: Document) -> bool:
     """
     data, other = text_of(token), text_of(position)
     if data == other:
-        return False
+        return bool(token.get(READ, "") > position.get(READ, ""))
     if cluster_time_of(data) != cluster_time_of(other):
         return data > other
     # Texts of one time compare by the version of the format first, which says nothing about order.
     event, mark = ResumeToken.parse_data(data), ResumeToken.parse_data(other)
     return data > other if event.version == mark.version else _surpasses(event, mark)
+
+
+def order_of(position: Document) -> tuple[str, str]:
+    """What positions of one group sort by."""
+    return text_of(position), position.get(READ, "")
 
 
 def _surpasses(event: ResumeToken, mark: ResumeToken) -> bool:

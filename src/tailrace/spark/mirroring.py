@@ -4,7 +4,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any
+from typing import Any, Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -23,6 +23,9 @@ from tailrace.sources.deployments.connection_string import ConnectionString
 from tailrace.sources.deployments.deployment import DeploymentSource
 from tailrace.spark.connections import Py4JError, Py4JJavaError, cores_of
 from tailrace.spark.task_runs import SparkTasks
+
+_COPYING_SECONDS: Final = 10.0
+"""How long changes wait while collections are copied, so that they are merged into files less often"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ def run_mirror(
         recopy = frozenset()  # once, not after every failure
         return engine
 
-    job = MirrorJob(made, settings.interval)
+    job = MirrorJob(made, settings.interval, _COPYING_SECONDS)
     job.progress.changed = changed
     engine = job.run(ending)
     if engine is None:

@@ -24,20 +24,21 @@ LEASE = "1"
 LONG_LEASE = "2"
 """For a test in which no worker that runs may be taken for stopped, on a busy machine."""
 KEYS = 12
+READ_KEYS = 2500
 
 
 class Writer:
     """Writes to documents, one number after another for each, and remembers what it wrote."""
 
-    def __init__(self, server: Server, rng: random.Random) -> None:
+    def __init__(self, server: Server, rng: random.Random, keys: int = KEYS) -> None:
         self.shop = server.client().shop
         self._rng = rng
-        self.numbers = dict.fromkeys(range(KEYS), 0)
-        self.shop.counters.insert_many([{"_id": key, "number": 0} for key in range(KEYS)])
+        self.numbers = dict.fromkeys(range(keys), 0)
+        self.shop.counters.insert_many([{"_id": key, "number": 0} for key in range(keys)])
 
     def write(self, count: int) -> None:
         for _ in range(count):
-            key = self._rng.randrange(KEYS)
+            key = self._rng.randrange(len(self.numbers))
             self.numbers[key] += 1
             self.shop.counters.update_one({"_id": key}, {"$set": {"number": self.numbers[key]}})
 
@@ -60,7 +61,8 @@ def check(found: list[Line], numbers: dict[int, int], reason: str) -> None:
     reached = dict.fromkeys(numbers, -1)
     for line in found:
         if line["key"] in reached:
-            assert line["number"] <= reached[line["key"]] + 1, f"{reason}: {line} is too early"
+            is_next = line["kind"] == "read" or line["number"] <= reached[line["key"]] + 1
+            assert is_next, f"{reason}: {line} is too early"
             reached[line["key"]] = max(reached[line["key"]], line["number"])
     assert reached == numbers, reason
 
@@ -101,6 +103,31 @@ def kill_workers(folder: Path, seed: int, kills: int, kind: type[Server] = Repli
         check_barrier(found, before, reason)
 
 
+def kill_readers(folder: Path, seed: int, kills: int) -> None:
+    """Kill workers of a group that begins with a snapshot, while it reads and afterwards."""
+    rng = random.Random(seed)
+    log = folder / f"read-{seed}"
+    with ReplicaSet() as server:
+        writer = Writer(server, rng, READ_KEYS)
+        writer.write(100)
+        consume(server.uri, "counting", ns="shop", snapshot=True).close()
+        with crew(*command_line(server, log, LEASE)) as workers:
+            for _ in range(2):
+                workers.start()
+            for _ in range(kills):
+                writer.write(rng.randint(1, 60))
+                _kill_one(workers, rng, log, len(lines(log)) + rng.randint(1, READ_KEYS // kills))
+                workers.start()
+            before = dict(writer.numbers)
+            writer.drop_another()
+            wait_until_done(server.uri, "counting")
+            assert set(workers.finish()) == {0}
+        found = lines(log)
+    check(found, writer.numbers, f"seed {seed}")
+    check_barrier(found, before, f"seed {seed}")
+    assert sum(line["kind"] == "read" for line in found) >= READ_KEYS
+
+
 def share_counters(cluster: ShardedCluster) -> None:
     """Let the documents of the writer be on both shards."""
     client = cluster.client()
@@ -122,6 +149,16 @@ def test_killed_workers_lose_nothing_and_keep_the_order_of_each_document(tmp_pat
 
 def test_a_killed_worker_of_a_group_on_a_sharded_cluster_loses_nothing(tmp_path: Path) -> None:
     kill_workers(tmp_path, seed=2, kills=1, kind=ShardedCluster)
+
+
+def test_a_worker_that_is_killed_during_a_snapshot_loses_nothing(tmp_path: Path) -> None:
+    kill_readers(tmp_path, seed=3, kills=2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(10))
+def test_many_workers_that_are_killed_during_a_snapshot_lose_nothing(tmp_path: Path, seed: int) -> None:
+    kill_readers(tmp_path, seed=200 + seed, kills=8)
 
 
 @pytest.mark.slow

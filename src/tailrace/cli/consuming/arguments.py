@@ -31,6 +31,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="parts of a new group, the most workers it can use; default: 32",
     )
     add(
+        "--snapshot",
+        action="store_true",
+        help="let a new group begin with the documents that there are, as events of the type read",
+    )
+    add(
         "--lease-seconds",
         type=float,
         default=10.0,

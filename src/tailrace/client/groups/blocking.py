@@ -32,6 +32,9 @@ def consume(target: Any, group: str, pipeline: Pipeline = (), **options: Unpack[
     group's positions are kept: a connection string with a collection, PyMongo's collection, the path of a
     file for the workers of one machine, or nothing for a Tailrace server, which keeps them itself.
 
+    With ``snapshot`` a new group begins with the documents that there are: each is an event of the type
+    `read`, and the changes since come after it.
+
     ``slots`` is the number of parts of a new group. A worker that sends no heartbeat for ``lease_seconds``
     has stopped. Acknowledged events are committed within ``save_seconds``. A server may be unreachable for
     ``max_outage`` seconds, by default for any time.

@@ -7,7 +7,7 @@ handled.
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -19,12 +19,22 @@ from tailrace.client.flow import Flow
 from tailrace.client.groups.delivery import Delivery
 from tailrace.client.groups.keys import KEYLESS_SLOT, slot_of
 from tailrace.client.groups.membership import Membership
+from tailrace.client.groups.read_positions import (
+    ReadChanges,
+    ReadCollection,
+    Segments,
+    is_reading,
+    moved,
+    segments_of,
+    stream_token,
+)
+from tailrace.client.groups.snapshot import SnapshotReader
 from tailrace.client.groups.state import GroupState, WorkerProgress
 from tailrace.client.groups.store import GroupStore
 from tailrace.client.options import Document, Keywords, Pipeline
 from tailrace.client.outage import Outage
 from tailrace.client.processing import with_start
-from tailrace.client.token_order import comes_after, text_of
+from tailrace.client.token_order import comes_after, order_of
 
 IDLE_SAVE_SECONDS: Final = 10.0
 """How often a position is committed that moved without events of the group."""
@@ -69,6 +79,10 @@ class ConsumerParts:
     merge_fragments: bool
     clients: list[Any]
     """Opened for this worker, and closed with it."""
+    client: Any
+    """That of the target."""
+    collections: Sequence[ReadCollection] = ()
+    """What the group reads before the changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +105,11 @@ class ConsumerFlow:
         self._membership = Membership(parts.store, settings.group, settings.lease_seconds)
         self._outage = Outage(settings.max_outage)
         self._stream: Any = None
+        self._reader: SnapshotReader | None = None
+        """Reads documents before the stream is opened, if the group begins with a snapshot."""
+        self._segments: Segments = ()
+        """When the documents were read that this worker, or an earlier one, has come to."""
+        self._read_changes = ReadChanges(parts.collections)
         self._slots: dict[int, _Held] = {}
         self._slot_count = 0
         self._waiting: Document | None = None
@@ -237,7 +256,9 @@ class ConsumerFlow:
         position = self._done_to
         if position is not None:
             self._slots = {
-                number: _Held(held.epoch, position) if comes_after(position, held.done) else held
+                number: _Held(held.epoch, moved(held.done, position, self._segments))
+                if comes_after(position, held.done)
+                else held
                 for number, held in self._slots.items()
             }
 
@@ -245,7 +266,7 @@ class ConsumerFlow:
 
     def _reading(self, most: int) -> Flow[None]:
         """Deliver up to so many events that have arrived; wait for the server at most once."""
-        if self._stream is None:
+        if self._stream is None and self._reader is None:
             yield from self._open_stream()
         found = self._delivered
         while len(found) < most:
@@ -266,13 +287,15 @@ class ConsumerFlow:
             else:
                 self._deliver(event, number)
             self._note_read()
-            if found and (number is None or not self._stream.pending):
+            if found and (number is None or not self._has_more):
                 return
 
     def _deliver(self, event: Document, number: int) -> None:
         """Deliver an event if it is one of this worker's slots, and not handled."""
         held = self._slots.get(number)
-        if held is not None and comes_after(event["_id"], held.done):
+        if held is None or not comes_after(event["_id"], held.done):
+            return
+        if not self._read_changes.has(event, held.done, self._segments):
             self._delivered.append(Delivery(event, number, held.epoch))
 
     def _is_barrier_open(self, event: Document) -> Flow[bool]:
@@ -295,14 +318,25 @@ class ConsumerFlow:
 
     def _next_event(self) -> Flow[Document | None]:
         """The next event, or None if there is none now."""
-        if not self._stream.alive:
+        if self._reader is not None and self._reader.is_over:
+            if self._delivered:
+                return None
+            yield from self._open_stream_at(self._reader.position)
+        reader = self._reader
+        if reader is None and not self._stream.alive:
             # It was invalidated: go on with what has the same name afterwards.
             yield from self._restart_stream()
         stream = self._stream
+        event: Document | None
         try:
-            event: Document | None = yield stream.try_next
+            if reader is None:
+                event = yield stream.try_next
+            else:
+                event = yield from reader.next_event()
+                self._segments = reader.segments
         except PyMongoError as error:
-            pause = self._outage.next_pause() if stream.alive and may_pass(error) else None
+            is_open = reader is not None or stream.alive
+            pause = self._outage.next_pause() if is_open and may_pass(error) else None
             if pause is None:
                 raise
             yield partial(self._shell.sleep, pause)
@@ -312,16 +346,23 @@ class ConsumerFlow:
             self._note_read()
         return event
 
+    @property
+    def _has_more(self) -> bool:
+        """Whether the next event can be had at once."""
+        found: bool = self._stream.pending if self._reader is None else self._reader.has_more
+        return found
+
     def _note_read(self) -> None:
         """The event that was read last is delivered, or is none of this worker's."""
-        position = self._stream.resume_token
+        position = self._stream.resume_token if self._reader is None else self._reader.position
         if position is not None:
             self._read_to = position
             if not self._delivered:
                 self._done_to = position
 
     def _open_stream(self) -> Flow[None]:
-        position = min((held.done for held in self._slots.values()), key=text_of)
+        position = min((held.done for held in self._slots.values()), key=order_of)
+        self._segments = segments_of(position)
         yield from self._open_stream_at(position)
 
     def _restart_stream(self) -> Flow[None]:
@@ -331,9 +372,15 @@ class ConsumerFlow:
 
     def _open_stream_at(self, position: Document) -> Flow[None]:
         parts = self._parts
-        options = with_start(parts.options, position)
         self._note_done()
         self._read_to = self._done_to = None
+        self._reader = None
+        if is_reading(position):
+            self._reader = SnapshotReader(
+                parts.target, parts.client, parts.collections, position, parts.pipeline
+            )
+            return
+        options = with_start(parts.options, stream_token(position))
         self._stream = yield from self._insisting(
             lambda: _calling(
                 partial(
@@ -349,6 +396,7 @@ class ConsumerFlow:
     def _drop_stream(self) -> Flow[None]:
         self._note_done()
         stream, self._stream = self._stream, None
+        self._reader = None
         self._waiting = self._read_to = self._done_to = None
         self._delivered = []
         if stream is not None:

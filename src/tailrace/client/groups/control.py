@@ -22,6 +22,7 @@ from tailrace.client.groups.opening import (
     watched_of,
     without_own_changes,
 )
+from tailrace.client.groups.read_positions import is_reading, stream_token
 from tailrace.client.groups.state import GroupMember, GroupState
 from tailrace.client.groups.store import changing, missing
 from tailrace.client.options import Document
@@ -168,6 +169,7 @@ class ConsumerGroup:
         except OperationFailure as error:
             reason = (error.details or {}).get("errmsg", "the server gave no reason")
             return GroupLag(0, False, seconds, f"{reason} ({error.code})")
+        is_all = is_all and not any(is_reading(slot.position) for slot in state.slots)
         return GroupLag(events, is_all, 0.0 if is_all and not events else seconds)
 
     def _count(self, state: GroupState, until: int, seconds: float) -> tuple[int, bool]:
@@ -181,7 +183,7 @@ class ConsumerGroup:
             watched.target,
             pipeline,
             merge_fragments=True,
-            start_after=state.oldest_position,
+            start_after=stream_token(state.oldest_position),
             max_await_time_ms=_AWAIT_MS,
             stage_options=stream_options["options"],
         ) as stream:

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from tailrace.client.options import Document
-from tailrace.client.token_order import text_of
+from tailrace.client.token_order import order_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,8 +27,8 @@ class Delivery:
 
     @property
     def position(self) -> str:
-        """The token as text, which sorts like the stream."""
-        return text_of(self.token)
+        """The token as text, which sorts like the stream; with the place of a document that was read."""
+        return "-".join(filter(None, order_of(self.token)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,8 @@ from tailrace.client.flow import Flow
 from tailrace.client.groups.collection_store import CollectionGroups
 from tailrace.client.groups.consumer import ConsumerParts, ConsumerSettings, Shell
 from tailrace.client.groups.file_store import FileGroups
+from tailrace.client.groups.read_positions import ReadCollection, first_position
+from tailrace.client.groups.snapshot import filters_of, listing
 from tailrace.client.groups.state import GroupState, Slot
 from tailrace.client.groups.store import GroupStore
 from tailrace.client.options import Document, Keywords, Pipeline, StreamOptions
@@ -34,7 +36,7 @@ AWAIT_MS: Final = 500
 OWN_DATABASE: Final = "tailrace"
 OWN_COLLECTION: Final = "groups"
 _OWN_KEYWORDS: Final = (
-    *("ns", "positions", "slots", "merge_fragments"),
+    *("ns", "positions", "slots", "merge_fragments", "snapshot"),
     *("lease_seconds", "save_seconds", "max_outage"),
 )
 _SCHEMES: Final = ("mongodb://", "mongodb+srv://")
@@ -50,6 +52,7 @@ class GroupKeywords(Keywords, total=False):
     save_seconds: float
     max_outage: float | None
     merge_fragments: bool
+    snapshot: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +74,26 @@ def preparing(
     watched = watched_of(target, own.pop("ns", None), shell, opened)
     store = yield from opening_store(own.pop("positions", None), watched.client, shell, opened)
     text = stream_text(pipeline, options)
-    yield from opening_group(store, shell, watched, group, options, text, own.pop("slots", None))
+    slots, has_snapshot = own.pop("slots", None), own.pop("snapshot", False)
+    filtered = without_own_changes(pipeline, watched, store)
+    if has_snapshot:
+        filters_of(filtered)
+    state = yield from opening_group(
+        store, shell, watched, group, options, text, slots, has_snapshot=has_snapshot
+    )
     merges = own.pop("merge_fragments", False)
     return ConsumerParts(
         watched.target,
         store,
-        without_own_changes(pipeline, watched, store),
+        filtered,
         {"max_await_time_ms": AWAIT_MS, **without_start(options)},
         ConsumerSettings(group, **own),
         shell,
         text,
         merges,
         opened,
+        watched.client,
+        state.collections,
     )
 
 
@@ -146,16 +157,34 @@ def opening_group(
     options: Keywords,
     stream: str,
     slots: int | None,
+    *,
+    has_snapshot: bool = False,
 ) -> Flow[GroupState]:
-    """The group's state; a group that does not exist is created, and begins at the start of the options."""
+    """The group's state; a group that does not exist is created, and begins at the start of the options.
+
+    With a snapshot it begins with the documents that there are, and goes on with the changes since.
+    """
     if not group:
         raise UsageError("a group has a name")
     if slots is not None and not 1 <= slots <= MOST_SLOTS:
         raise UsageError(f"a group has 1 to {MOST_SLOTS} slots")
     state = yield from store.load(group)
     while state is None:
+        if has_snapshot and StreamOptions.of(options).start:
+            raise UsageError("a group begins with a snapshot or at a given place; leave out one of them")
         first = yield from _starting(shell, watched, options)
-        created = GroupState(group, watched.namespace, stream, (Slot(first),) * (slots or DEFAULT_SLOTS))
+        collections: tuple[ReadCollection, ...] = ()
+        if has_snapshot:
+            # After the start of the stream: a collection that is created later is in it as a whole.
+            collections = yield from listing(watched.client, watched.namespace, store.namespaces)
+            first = first_position(first)
+        created = GroupState(
+            group,
+            watched.namespace,
+            stream,
+            (Slot(first),) * (slots or DEFAULT_SLOTS),
+            collections=collections,
+        )
         is_new = yield from store.create(created)
         state = created if is_new else (yield from store.load(group))
     if state.namespace != watched.namespace:

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
+from tailrace.client.groups.read_positions import ReadCollection
 from tailrace.client.groups.sharing import shares
 from tailrace.client.options import Document
-from tailrace.client.token_order import comes_after, text_of
+from tailrace.client.token_order import comes_after, order_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +69,8 @@ class GroupState:
     is_paused: bool = False
     version: int = 0
     """The number of changes so far."""
+    collections: tuple[ReadCollection, ...] = ()
+    """What the group reads before the changes, if it begins with a snapshot."""
 
     @property
     def member_ids(self) -> list[str]:
@@ -76,7 +79,7 @@ class GroupState:
     @property
     def oldest_position(self) -> Document:
         """The position of the slot that has most left to do."""
-        return min((slot.position for slot in self.slots), key=text_of)
+        return min((slot.position for slot in self.slots), key=order_of)
 
     def of(self, member: str) -> dict[int, Slot]:
         """The slots of a worker, by number."""
@@ -175,6 +178,7 @@ def to_document(state: GroupState) -> dict[str, Any]:
             {"id": member.id, "label": member.label, "beat": member.beat, "seen": member.seen}
             for member in state.members
         ],
+        "collections": [list(each) for each in state.collections],
     }
 
 
@@ -193,4 +197,5 @@ def from_document(document: Document) -> GroupState:
         ),
         is_paused=document["paused"],
         version=document["version"],
+        collections=tuple(ReadCollection(*each) for each in document.get("collections", ())),
     )

@@ -5,6 +5,7 @@ When few documents have elements left, as with one very long array, these are re
 """
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -22,6 +23,7 @@ _FEW: Final = 16
 """Fewer documents are read sooner one by one"""
 _MOST_TRIES: Final = 6
 """Heads that are tried one after the other, before documents are sorted by their heads"""
+_USUAL_NAME: Final = 64
 _PRIME: Final = np.uint64(0x9E3779B97F4A7C15)
 _FIXED: Final = np.full(256, -1, np.int64)
 _MORE: Final = np.full(256, -1, np.int64)
@@ -45,8 +47,12 @@ class ElementReader:
 
     def __init__(self, data: Bytes) -> None:
         self.data = data
-        self._nulls = np.flatnonzero(data == 0)
         self._raw: bytes | None = None
+
+    @cached_property
+    def _nulls(self) -> Positions:
+        """Where null bytes are; documents that are alike are read without it."""
+        return np.flatnonzero(self.data == 0)
 
     def read(self, starts: Positions, ends: Positions, *, are_arrays: bool) -> tuple[Found, Positions]:
         """The values of documents or arrays, and how many each has; raises `BsonError` for damage.
@@ -84,7 +90,7 @@ class ElementReader:
         self, at: Positions, stops: Positions, *, are_arrays: bool
     ) -> tuple[Positions, Positions, Iterable[tuple[bytes, Positions | None]]]:
         """Where the values of the next elements begin and end, and those with the same head."""
-        first = self._bytes(at[0], self._next_null(at[:1] + 1)[0] + 1)
+        first = self._head(int(at[0]))
         if have_bytes(self.data, at, first).all():
             # Documents that are alike so far: most are.
             values = at + len(first)
@@ -100,6 +106,16 @@ class ElementReader:
         _check(values <= stops)
         after = self._ends(kinds, values, stops)
         return values, after, self._by_kind(kinds) if are_arrays else self._by_head(at, values)
+
+    def _head(self, position: int) -> bytes:
+        """The type and name of one element, with the null byte after the name."""
+        size = _USUAL_NAME
+        while True:
+            found = self.data[position : position + size].tobytes()
+            end = found.find(0, 1)
+            if end >= 0:
+                return found[: end + 1]
+            size *= 2  # the buffer ends with null bytes
 
     def _next_null(self, positions: Positions) -> Positions:
         return self._nulls[np.searchsorted(self._nulls, positions)]

@@ -105,6 +105,13 @@ class DocumentChanges:
         return pa.RecordBatch.from_arrays(arrays, schema=own_schema(kind))
 
 
+def copied_columns(kind: TableKind, keys: pa.Array, documents: pa.Array, at: int) -> pa.RecordBatch:
+    """The own columns of documents that were read at one cluster time: a row for each."""
+    one = DocumentChanges([b""], [b""], [(at, "")], ["read"]).own_columns(kind)
+    same = one.take(pa.array(np.zeros(len(keys), np.int64)))
+    return pa.RecordBatch.from_arrays([keys, documents, *same.columns[2:]], schema=same.schema)
+
+
 @dataclass(frozen=True, slots=True)
 class KindRows:
     """What a batch adds to a table."""

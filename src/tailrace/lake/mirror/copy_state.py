@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from tailrace.lake.mirror.layout import row_key
+from tailrace.bson.id_key import id_key
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class CopyState:
     @classmethod
     def planned(cls, starts: Iterable[bytes]) -> "CopyState":
         """A copy that nothing was done of, with bounds at some documents."""
-        by_key = dict(sorted((row_key(start), start) for start in starts))
+        by_key = dict(sorted((id_key(start), start) for start in starts))
         return cls(tuple(by_key), tuple(by_key.values()), {}, is_planned=True)
 
     @classmethod

@@ -1,4 +1,4 @@
-"""How the rows of a collection's table are laid out, and what its keys are.
+"""How the rows of a collection's table are laid out.
 
 The live rows, one for each document that exists, are sorted by `_key`, and their files have disjoint ranges
 of keys. Past rows (`lake/columns/kinds.py`) are in files of their own, which changes do not touch. So a batch
@@ -7,19 +7,11 @@ costs the same for every kind of table, however long its past is.
 
 from typing import Final
 
-from tailrace.bson import keystring
-from tailrace.bson import raw as rawbson
-from tailrace.errors import BsonError
 from tailrace.lake.columns.evolve import Policy
 from tailrace.lake.columns.kinds import TableKind, reserved_names
 
 FORMAT: Final = 1
 """Counts changes of the columns or of what they hold"""
-
-
-_OBJECT_ID: Final = b"\x07_id\0"
-_OID_TYPE: Final = b"\x64"
-_END: Final = b"\x04"
 
 
 def policy_of(kind: TableKind) -> Policy:
@@ -35,25 +27,3 @@ def dead_letters_place(place: str) -> str:
     """
     root, database, collection = place.rsplit("/", 2)
     return f"{root}/_dead_letters/{database}/{collection}"
-
-
-def row_key(document: bytes) -> bytes:
-    r"""The key of a document, or of a change's `documentKey`: that of its `_id`.
-
-    >>> from tailrace.bson.documents import encode
-    >>> row_key(encode({"_id": 5, "name": "a"}))
-    b'+\n\x04'
-    >>> row_key(encode({"name": "a", "_id": 5.0}))
-    b'+\n\x04'
-    """
-    if document.startswith(_OBJECT_ID, 4):
-        return b"".join((_OID_TYPE, document[9:21], _END))
-    return bytes(keystring.encode(id_document(document)).data)
-
-
-def id_document(document: bytes) -> bytes:
-    """The `_id` of a document, alone."""
-    for kind, name, start, end in rawbson.elements(document):
-        if name == b"_id":
-            return rawbson.document(rawbson.element(kind, b"_id", document[start:end]))
-    raise BsonError("a document has no _id")

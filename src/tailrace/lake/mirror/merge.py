@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from tailrace.bson.id_key import id_document
 from tailrace.errors import PipelineError
 from tailrace.events.cluster_time import in_words
 from tailrace.events.update_diff.apply import apply_diff
@@ -31,7 +32,7 @@ from tailrace.lake.columns.kinds import (
 )
 from tailrace.lake.columns.shape import Mark
 from tailrace.lake.mirror.data_files import TARGET_BYTES, MirrorFile, read_file, write_rows
-from tailrace.lake.mirror.layout import id_document, policy_of
+from tailrace.lake.mirror.layout import policy_of
 from tailrace.lake.mirror.typed_rows import LETTERS, TypedRows, table_schema
 from tailrace.lake.schema import TIME_COLUMNS, times_of
 from tailrace.lake.storage.log_store import LogStore
@@ -215,8 +216,7 @@ def rewrite(
     written: list[MirrorFile] = []
     for file in files:
         rows = read_file(store, file, own_schema(kind))
-        documents = rows.column(DOCUMENT).to_pylist()
-        converted = convert(documents, layout, policy_of(kind))
+        converted = convert(rows.column(DOCUMENT), layout, policy_of(kind))
         assert converted.layout == layout, "the columns lack a field that a task has seen"
         columns = [*converted.columns.columns, *rows.columns]
         again = pa.Table.from_arrays(columns, schema=table_schema(layout, kind))
@@ -236,7 +236,7 @@ def refit(
     own = own_schema(typed.kind)
     rows = pa.concat_tables([read_file(stores[file.is_letters], file, own) for file in files])
     rows = rows.take(pc.sort_indices(rows.column(KEY))).combine_chunks()
-    parts = typed.rows(rows.column(DOCUMENT).to_pylist(), rows)
+    parts = typed.rows(rows.column(DOCUMENT), rows)
     return [
         file
         for part, (store, fitted) in enumerate(zip(stores, parts, strict=True))

@@ -19,8 +19,9 @@ from tailrace.lake.columns.column_types import Layout
 from tailrace.lake.columns.convert import convert
 from tailrace.lake.columns.evolve import SchemaChange, evolve
 from tailrace.lake.columns.fit import DEAD_LETTERS, dead_letter_columns, fit
-from tailrace.lake.columns.kinds import DocumentChanges, TableKind, own_schema
+from tailrace.lake.columns.kinds import DocumentChanges, TableKind, copied_columns, own_schema
 from tailrace.lake.columns.shape import FieldsShape, Mark
+from tailrace.lake.columns.shred import Documents
 from tailrace.lake.mirror.data_files import widened
 from tailrace.lake.mirror.layout import policy_of
 
@@ -76,11 +77,10 @@ class TypedRows:
     def schemas(self) -> list[pa.Schema]:
         return self._columns.schemas
 
-    def copied(self, keys: Sequence[bytes], documents: Sequence[bytes], at: int) -> list[pa.Table]:
+    def copied(self, keys: pa.Array, documents: pa.Array, at: int) -> list[pa.Table]:
         """The rows of documents that were read at a cluster time, in their order."""
-        count = len(documents)
-        read = DocumentChanges(keys, documents, [(at, "")] * count, ["read"] * count)
-        return self.rows(documents, read.own_columns(self.kind), read.marks)
+        own = copied_columns(self.kind, keys, documents, at)
+        return self.rows(documents, own, [(at, "")] * len(documents))
 
     def changed(self, changes: DocumentChanges, own: pa.RecordBatch, chosen: Rows) -> list[pa.Table]:
         """The rows of some changes, whose own columns are given."""
@@ -89,18 +89,18 @@ class TypedRows:
         return self.rows(documents, own.take(pa.array(chosen)), [changes.marks[place] for place in places])
 
     def rows(
-        self, documents: Sequence[bytes], own: pa.RecordBatch | pa.Table, marks: Sequence[Mark] | None = None
+        self, documents: Documents, own: pa.RecordBatch | pa.Table, marks: Sequence[Mark] | None = None
     ) -> list[pa.Table]:
         """The rows of some documents, with their own columns."""
         if self._columns.is_given:
-            fitted = fit(list(documents), self._columns.layout)
+            fitted = fit(documents, self._columns.layout)
             refused = [letter.row for letter in fitted.dead_letters]
             parts = [
                 (fitted.columns, own.take(pa.array(fitted.rows))),
                 (dead_letter_columns(fitted.dead_letters), own.take(pa.array(refused, pa.int64()))),
             ]
         else:
-            converted = convert(list(documents), self._columns.layout, policy_of(self.kind), marks)
+            converted = convert(documents, self._columns.layout, policy_of(self.kind), marks)
             self._columns = replace(self._columns, layout=converted.layout)
             self._shape.merge(converted.shape)
             parts = [(converted.columns, own)]

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from tailrace.bson import raw as rawbson
+from tailrace.bson.id_key import id_key
 from tailrace.errors import PipelineError
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.cluster_time import in_words
@@ -16,7 +17,6 @@ from tailrace.events.entry_mark import EntryMark
 from tailrace.events.event_token import token_document
 from tailrace.events.interval import Interval
 from tailrace.lake.deferred_entries import is_deferred
-from tailrace.lake.mirror.layout import row_key
 from tailrace.lake.mirror.merge import CLEAR, DELETE, DIFF, WRITE, RowChange
 from tailrace.namespaces import NamespaceChoice
 from tailrace.pipeline.history.build import SLICE_ENTRIES, time_slices
@@ -135,12 +135,12 @@ def _in_order(events: list[ChangeEvent]) -> list[ChangeEvent]:
     last: dict[tuple[int, str, bytes], str] = {}
     for event in events:
         if event.entry.extras.commit_timestamp and event.document_key is not None:
-            last[_visible(event), event.shard, row_key(event.document_key)] = event.operation_type
+            last[_visible(event), event.shard, id_key(event.document_key)] = event.operation_type
 
     def moves_away(event: ChangeEvent) -> int:
         if not event.entry.extras.commit_timestamp or event.document_key is None:
             return 1
-        key = _visible(event), event.shard, row_key(event.document_key)
+        key = _visible(event), event.shard, id_key(event.document_key)
         return 0 if last[key] == "delete" else 1
 
     return sorted(events, key=lambda event: (_visible(event), moves_away(event))) if last else events
@@ -207,7 +207,7 @@ def _check_known(event: ChangeEvent) -> None:
 
 def _change(event: ChangeEvent) -> RowChange:
     assert event.document_key is not None
-    key = row_key(event.document_key)
+    key = id_key(event.document_key)
     token = rawbson.first_text(token_document(event)) or ""
     time, visible = event.entry.ts, _visible(event)
     if event.operation_type == "delete":
@@ -218,3 +218,16 @@ def _change(event: ChangeEvent) -> RowChange:
     if found is None:
         raise PipelineError(f"the update of {in_words(time)} on {event.entry.head.ns} has no diff")
     return RowChange(key, DIFF, found[1], time, token, visible)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangesTask:
+    """Reads the changes of an interval."""
+
+    source: OplogSource
+    chosen: NamespaceChoice
+    interval: Interval
+    has_past: bool
+
+    def __call__(self) -> IntervalChanges:
+        return read_changes(self.source, self.chosen, self.interval, has_past=self.has_past)

@@ -27,7 +27,7 @@ from tailrace.lake.mirror.schema_changes import SchemaChangeTable
 from tailrace.lake.mirror.typed_rows import agreed, fits
 from tailrace.lake.storage.log_store import open_store
 from tailrace.log_lines import fields
-from tailrace.pipeline.mirror.changes import CollectionChanges, IntervalChanges
+from tailrace.pipeline.mirror.changes import ChangesTask, CollectionChanges, IntervalChanges
 from tailrace.pipeline.mirror.lacking import TableChanges, groups_of, joined_past, lacking_changes
 from tailrace.pipeline.mirror.mirror_state import MirrorState
 from tailrace.pipeline.mirror.opening import opened_table
@@ -38,7 +38,6 @@ from tailrace.pipeline.mirror.settings import MirrorSettings
 from tailrace.pipeline.mirror.tasks import (
     BuiltFiles,
     BuiltRange,
-    ChangesTask,
     CopyTask,
     MergeTask,
     RewriteTask,
@@ -52,7 +51,7 @@ from tailrace.sources.planning import Planner
 from tailrace.sources.source import OplogSource
 
 _LOG: Final = logging.getLogger("tailrace.mirror")
-_RANGES_PER_CORE: Final = 2
+_RANGES_PER_CORE: Final = 4
 _SMALL_ENTRIES: Final = 20_000
 _SMALL_BYTES: Final = 16 << 20
 """Work up to this size is done by the driver: starting a task costs more."""
@@ -203,7 +202,9 @@ class MirrorEngine:
             for number in mirrored.state.missing()
             if mirrored.state.is_planned
         )
-        wave = list(islice(waiting, self._cores * _RANGES_PER_CORE))
+        rate = self._settings.max_documents_per_second
+        # A server does not keep a snapshot for long, so a slow copy reads few ranges at one.
+        wave = list(islice(waiting, self._cores * (_RANGES_PER_CORE if rate is None else 1)))
         reader = self._source.collections
         names = {mirrored.table.namespace for mirrored, _ in wave}
         facts = {name: reader.facts_of(name) for name in names}
@@ -214,7 +215,6 @@ class MirrorEngine:
             return True
         # Not before the time of these answers: another collection may have got the name just now.
         at = max(self._source.promised(), self.through, reader.newest_time())
-        rate = self._settings.max_documents_per_second
         each = None if rate is None else rate / min(len(wave), self._cores)
         tasks = [
             self._copy_task(mirrored, number, facts[mirrored.table.namespace], at, each)

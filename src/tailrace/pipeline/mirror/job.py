@@ -18,16 +18,29 @@ _LONGEST_PAUSE: Final = 5.0
 _MOST_ATTEMPTS: Final = 10
 """In a row without any progress; while the source does not answer there is no limit."""
 _POLL_SECONDS: Final = 0.05
+_TIMES_AS_LONG: Final = 4
+_LONGEST_WAIT: Final = 60.0
 _QUIET_SECONDS: Final = 10.0
 
 
 class MirrorJob:
     """Makes an engine, and another one after a failure that may pass."""
 
-    def __init__(self, make: Callable[[MirrorProgress], MirrorEngine], interval: float | None) -> None:
-        """``interval`` has the seconds between batches; with None the job ends with complete tables."""
+    def __init__(
+        self,
+        make: Callable[[MirrorProgress], MirrorEngine],
+        interval: float | None,
+        copying_seconds: float = 0.0,
+    ) -> None:
+        """``interval`` has the seconds between batches; with None the job ends with complete tables.
+
+        While collections are copied, changes wait for ``copying_seconds``, and up to a minute if merging them
+        takes long: a merge writes all files again that have a change, however few there are in each.
+        """
         self._make = make
         self._interval = interval
+        self._copying_seconds = copying_seconds
+        self._waits_until = 0.0
         self._logged = 0.0
         self.progress = MirrorProgress()
 
@@ -52,10 +65,11 @@ class MirrorJob:
         return None
 
     def _run(self, engine: MirrorEngine, ending: threading.Event) -> MirrorEngine:
+        self._waits_until = time.monotonic() + self._copying_seconds
         while not ending.is_set():
             began = time.monotonic()
             has_copied = engine.copy_some()
-            has_applied = engine.apply_some()
+            has_applied = self._is_due(has_copied) and self._apply(engine)
             self._log_progress()
             if not has_copied and self._interval is None:
                 if self._is_over(engine):
@@ -65,6 +79,18 @@ class MirrorJob:
             elif not has_copied and self.progress.lag_seconds <= self._interval_seconds:
                 ending.wait(max(began + self._interval_seconds - time.monotonic(), _POLL_SECONDS))
         return engine
+
+    def _is_due(self, has_copied: bool) -> bool:
+        return not has_copied or time.monotonic() >= self._waits_until
+
+    def _apply(self, engine: MirrorEngine) -> bool:
+        began = time.monotonic()
+        has_applied = engine.apply_some()
+        ended = time.monotonic()
+        if self._copying_seconds:
+            longer = min(_TIMES_AS_LONG * (ended - began), _LONGEST_WAIT)
+            self._waits_until = ended + max(self._copying_seconds, longer)
+        return has_applied
 
     @property
     def _interval_seconds(self) -> float:

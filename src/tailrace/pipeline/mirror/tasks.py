@@ -1,10 +1,9 @@
-"""What the tasks of a mirror do: copy a range of a collection, read changes, merge changes into files.
+"""What the tasks of a mirror do: copy a range of a collection, merge changes into files.
 
 A task can be pickled, and is called on an executor or in this process. It may run twice: the files of the
 attempt that nobody commits are deleted later.
 """
 
-import operator
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,21 +14,17 @@ import pyarrow.compute as pc
 
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError, PipelineError
-from tailrace.events.interval import Interval
 from tailrace.lake.columns.column_types import Layout
 from tailrace.lake.columns.kinds import KEY, TableKind
+from tailrace.lake.mirror.bulk_keys import row_keys
 from tailrace.lake.mirror.copy_state import CopiedRange
 from tailrace.lake.mirror.data_files import MirrorFile, write_rows
 from tailrace.lake.mirror.grouping import FileChanges
-from tailrace.lake.mirror.layout import row_key
 from tailrace.lake.mirror.merge import merge_changes, refit, rewrite
 from tailrace.lake.mirror.typed_rows import LETTERS, FoundColumns, TableColumns, TypedRows
 from tailrace.lake.storage.log_store import LogStore, open_store
-from tailrace.namespaces import NamespaceChoice
-from tailrace.pipeline.mirror.changes import IntervalChanges, read_changes
 from tailrace.sources.deployments.collections import CollectionReader
 from tailrace.sources.deployments.document_range import DocumentRange, lacks_snapshots
-from tailrace.sources.source import OplogSource
 
 _GONE: Final = frozenset({
     int(ErrorCode.SnapshotTooOld),
@@ -48,13 +43,6 @@ class DocumentSource(Protocol):
 
     @property
     def collections(self) -> CollectionReader: ...
-
-
-class MirroredSource(DocumentSource, Protocol):
-    """A deployment that can be mirrored; `DeploymentSource` is one."""
-
-    @property
-    def oplogs(self) -> OplogSource: ...
 
 
 Task = Callable[[], Any]
@@ -119,8 +107,9 @@ class CopyTask:
         typed = TypedRows(self.columns)
         last = b""
         batches = iter(()) if wanted is None else reader.read(wanted, at)
-        for documents in _paced(batches, self.documents_per_second):
-            keys = list(map(row_key, documents))
+        for batch in _paced(batches, self.documents_per_second):
+            documents = pa.array(batch, pa.binary())
+            keys = row_keys(documents)
             if self.by_index:
                 last = _check_order(keys, last, self.namespace)
             held.append(typed.copied(keys, documents, self.at if at is None else at))
@@ -172,14 +161,15 @@ class BuiltRange:
         return sum(file.rows for file in self.built.files)
 
 
-def _check_order(keys: Sequence[bytes], last: bytes, namespace: str) -> bytes:
+def _check_order(keys: pa.Array, last: bytes, namespace: str) -> bytes:
     """The last key of rows that come in the order of the index; raises `PipelineError` if they do not."""
-    if not all(map(operator.lt, [last, *keys], keys)):
+    if keys[0].as_py() <= last or not pc.all(pc.less(keys[:-1], keys[1:]), min_count=0).as_py():
         raise PipelineError(
             f"{namespace} has two documents with one _id, or another order; a sharded collection whose _id "
             "is not unique cannot be mirrored"
         )
-    return keys[-1]
+    found: bytes = keys[-1].as_py()
+    return found
 
 
 def open_stores(places: Sequence[str], options: Mapping[str, str] | None) -> list[LogStore]:
@@ -196,19 +186,6 @@ def _paced(batches: Iterable[list[bytes]], per_second: float | None) -> Iterator
         if per_second is not None:
             count += len(batch)
             time.sleep(max(began + count / per_second - time.monotonic(), 0.0))
-
-
-@dataclass(frozen=True, slots=True)
-class ChangesTask:
-    """Reads the changes of an interval."""
-
-    source: OplogSource
-    chosen: NamespaceChoice
-    interval: Interval
-    has_past: bool
-
-    def __call__(self) -> IntervalChanges:
-        return read_changes(self.source, self.chosen, self.interval, has_past=self.has_past)
 
 
 @dataclass(frozen=True, slots=True)

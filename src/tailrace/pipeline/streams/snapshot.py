@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.bson import documents as bsondocs
 from tailrace.bson import raw as rawbson
+from tailrace.bson.id_key import id_key
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError, UsageError
+from tailrace.events.layout.read_event import ReadEventFrame
 from tailrace.events.resume_token import ResumeToken
 from tailrace.events.scope import Scope, ScopeKind
 from tailrace.events.stages.stage import Row
 from tailrace.lake.mirror.copy_state import CopiedRange, CopyState
-from tailrace.lake.mirror.layout import id_document, row_key
 from tailrace.log.shared_output import AnyRow
 from tailrace.namespaces import NamespaceChoice
 from tailrace.pipeline.streams.event_block import BlockRow
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 RANGE_DOCUMENTS: Final = 100_000
 """About how many documents one task reads"""
-READ: Final = "read"
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +172,7 @@ def _is_read(row: AnyRow, states: Mapping[str, CopyState]) -> bool:
         return False
     # A part of a transaction over several shards is visible before the time of its entry.
     visible = row.event.entry.extras.commit_timestamp if isinstance(row, Row) else None
-    return not state.applies(row_key(key), visible or row.cluster_time)
+    return not state.applies(id_key(key), visible or row.cluster_time)
 
 
 class ReadEvents:
@@ -187,18 +187,10 @@ class ReadEvents:
         """The documents of a range, some at a time; raises `CommandError` if they cannot be read any more."""
         namespace, at = wanted.wanted.namespace, wanted.at
         token = ResumeToken.high_water_mark(at, self._version)
-        before, after = _frame(token, namespace, at)
+        identifier, frame = token.to_bson(), ReadEventFrame(namespace, at)
         try:
             for found in reader.read(wanted.wanted, at):
-                events = [
-                    rawbson.document(
-                        before,
-                        rawbson.element(rawbson.DOCUMENT, b"fullDocument", document),
-                        after,
-                        rawbson.element(rawbson.DOCUMENT, b"documentKey", id_document(document)),
-                    )
-                    for document in found
-                ]
+                events = [frame.event(identifier, document) for document in found]
                 yield [BlockRow(raw, at, token.data) for raw in events if self._is_shown(raw)]
         except CommandError as error:
             raise _explained(error, namespace) from None
@@ -211,24 +203,6 @@ class ReadEvents:
 
     def _is_shown(self, raw: bytes) -> bool:
         return not self._filters or all(matches(bsondocs.decode(raw)) for matches in self._filters)
-
-
-def _frame(token: ResumeToken, namespace: str, at: int) -> tuple[bytes, bytes]:
-    """The fields of an event before and after its document."""
-    database, _, collection = namespace.partition(".")
-    names = rawbson.document(_text(b"db", database), _text(b"coll", collection))
-    before = [
-        rawbson.element(rawbson.DOCUMENT, b"_id", token.to_bson()),
-        _text(b"operationType", READ),
-        rawbson.element(rawbson.TIMESTAMP, b"clusterTime", at.to_bytes(8, "little")),
-    ]
-    return b"".join(before), rawbson.element(rawbson.DOCUMENT, b"ns", names)
-
-
-def _text(name: bytes, text: str) -> bytes:
-    value = text.encode()
-    length = (len(value) + 1).to_bytes(4, "little")
-    return rawbson.element(rawbson.STRING, name, length + value + b"\0")
 
 
 def _explained(error: CommandError, namespace: str) -> CommandError:

@@ -115,7 +115,9 @@ class CollectionReader:
             target = self._client[database].get_collection(collection, codec_options=_RAW)
             with target.aggregate(stages, allowDiskUse=True) as cursor:
                 sampled = [_raw_of(found) for found in cursor]
-        return [sampled[len(sampled) * part // parts] for part in range(1, parts) if sampled]
+        bounds = [sampled[len(sampled) * part // parts] for part in range(1, parts) if sampled]
+        # A range cannot begin with the greatest of all values: servers refuse it as a lower bound.
+        return [bound for bound in bounds if _id_type(bound) != rawbson.MAX_KEY]
 
     def read(self, wanted: DocumentRange, at: int | None) -> Iterator[list[bytes]]:
         """Return the documents of a range as of a cluster time, some at a time, in the order of the index.

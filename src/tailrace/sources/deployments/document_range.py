@@ -6,7 +6,7 @@ from typing import Final
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 
-_NO_SNAPSHOTS: Final = frozenset({
+NO_SNAPSHOTS: Final = frozenset({
     int(ErrorCode.InvalidOptions),
     int(ErrorCode.IllegalOperation),
     int(ErrorCode.CommandNotSupported),
@@ -28,4 +28,4 @@ class DocumentRange:
 
 def lacks_snapshots(error: CommandError) -> bool:
     """Whether an error means that a server cannot read at a cluster time at all."""
-    return error.code in _NO_SNAPSHOTS
+    return error.code in NO_SNAPSHOTS
