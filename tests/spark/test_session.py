@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyspark
 import pytest
 from pymongo.database import Database
 from pyspark.sql import SparkSession
@@ -122,6 +123,13 @@ def test_a_session_that_registered_nothing_finds_the_format(
     )
     found = rows.load().where("operationType = 'insert'").select("token").collect()
     assert len(found) == 3
+
+
+def test_workers_import_the_installed_pyspark_and_not_its_source(spark: SparkSession) -> None:
+    def paths(_: int) -> tuple[str, str]:
+        return sys.executable, pyspark.__file__
+
+    assert spark.sparkContext.parallelize([0], 1).map(paths).collect() == [(sys.executable, pyspark.__file__)]
 
 
 def test_workers_without_tailrace_are_refused(

@@ -22,7 +22,6 @@ from pyspark.sql.types import StructType
 from tailrace.errors import UsageError
 from tailrace.lake.storage.store_options import store_options
 from tailrace.pipeline.history.batches import BatchPlan, BatchPlanner, BuiltPiece, Piece
-from tailrace.pipeline.options.history_options import read_plan, read_sink
 from tailrace.pipeline.same_version import SameVersion
 
 FORMAT: Final = "tailrace.pipeline"
@@ -48,15 +47,23 @@ class BatchSource(DataSource):
         return FORMAT
 
     def schema(self) -> str:
-        if BatchPlan.from_options(self.options) is None:
-            read_plan(self.options).source.close()  # wrong options are refused here
+        if not BatchPlan.is_in(self.options):
+            self._plan().source.close()  # wrong options are refused here
         return _SCHEMA
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - Spark's
-        plan = BatchPlan.from_options(self.options)
-        return BatchReader(read_plan(self.options) if plan is None else plan)
+        return BatchReader(self._plan())
+
+    def _plan(self) -> BatchPlan:
+        if BatchPlan.is_in(self.options):
+            return BatchPlan.from_options(self.options)
+        # Imported here: Spark starts a process that plans for each query, and this imports all sources.
+        from tailrace.pipeline.options.history_options import read_plan
+
+        return read_plan(self.options)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: ARG002, N802
+        from tailrace.pipeline.options.history_options import read_sink
         from tailrace.spark.history_sink import BatchWriter
 
         if schema.fieldNames() != list(_COLUMNS):

@@ -5,7 +5,6 @@ Only a session that Tailrace starts has them; in one that exists already, such a
 """
 
 import os
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -14,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from tailrace.pipeline.java import is_remote, use_java
 from tailrace.spark import register
+from tailrace.spark.workers import choose_python
 
 _FILE_MANAGER: Final = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -60,15 +60,15 @@ def build_session(
     if master is not None and is_remote(master):
         return _remote_session(master, app, conf or {})
     use_java()
-    # Executors on this machine run the Python that has Tailrace; for remote ones PYSPARK_PYTHON is set.
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app)
     if master is None and not is_submitted():
         master = "local[*]"
     if master is not None:
         builder = builder.master(master)
     settings = dict(SETTINGS)
-    if master is not None and master.startswith("local"):
+    is_local = master is not None and master.startswith("local")
+    choose_python(is_local=is_local)
+    if is_local:
         settings |= LOCAL_SETTINGS
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     for name, value in (settings | dict(conf or {})).items():

@@ -51,12 +51,13 @@ _TIME_WIDTH: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class SharedParts:
-    """What the rows of one operation on one collection share."""
+    """What the rows of one operation on one collection of one shard share."""
 
     kind: EventKind
     ns: str
     names: tuple[str, str, str | None, str | None]
     """operation, database, collection, UUID"""
+    shard: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +83,6 @@ class PlainRows:
     shared: Sequence[SharedParts]
     codes: Positions
     """which of the shared parts a row has"""
-    shard: str
     entries: PlainEntries
     key_hex: Sequence[Piece]
     """the key as it is in the token"""
@@ -146,7 +146,8 @@ class _Columns:
             return tokens
         texts = tokens.take(pa.array(places)).to_pylist()
         keys = list(map(order_key, times[places].tolist(), texts))
-        ranked = sorted(range(len(places)), key=keys.__getitem__)
+        shards = self._shard_numbers()[self._order[places]].tolist()
+        ranked = sorted(range(len(places)), key=list(zip(keys, shards, strict=True)).__getitem__)
         if ranked == list(range(len(places))):
             return tokens
         moved = np.arange(self._count)
@@ -154,6 +155,12 @@ class _Columns:
         self._order = self._order[moved]
         self._place[self._order] = np.arange(self._count)
         return tokens.take(pa.array(moved))
+
+    def _shard_numbers(self) -> Positions:
+        """The order of rows that have the same token: by shard, finished ones at the end."""
+        plain = [rows.entries.part(Part.SHARD) for rows in self._plain]
+        numbers = np.concatenate([*plain, np.full(len(self._others), NOWHERE)])
+        return np.where(numbers == NOWHERE, self._count, numbers)
 
     def _spliced(self, name: str, pieces_of_groups: Iterable[Sequence[Piece]]) -> pa.Array:
         groups = []
@@ -179,7 +186,7 @@ class _Columns:
         return self._by_code(names, self._general.column(NAMES[number]))
 
     def _shards(self) -> pa.DictionaryArray:
-        shards = [rows.shard for rows in self._plain for _ in rows.shared]
+        shards = [shared.shard for rows in self._plain for shared in rows.shared]
         return self._by_code(shards, self._general.column("shard"))
 
     def _codes_in_order(self) -> Positions:

@@ -6,7 +6,7 @@ entry of a form is walked, field by field. All others are compared with it at on
 byte of a type, a name or a size has another form.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tailrace.bson import raw as rawbson
 from tailrace.errors import BsonError
-from tailrace.lake.bulk.splicing import PADDING, Bytes, Positions, have_bytes, items
+from tailrace.lake.bulk.splicing import PADDING, Bytes, MaskedText, Positions, items
 
 _FIXED: Final = {
     rawbson.DOUBLE: 8, rawbson.OBJECT_ID: 12, rawbson.BOOL: 1, rawbson.DATE: 8, rawbson.INT32: 4,
@@ -68,14 +68,59 @@ class Found:
     """by field, where the values begin; `head` and `head end` are the places of `op`, `ns` and `ui`"""
 
 
+@dataclass(frozen=True, slots=True)
+class _Span:
+    """Pieces that all entries of a form share, with values of fixed widths between them: compared at once."""
+
+    text: MaskedText
+    places: tuple[tuple[str, int], ...]
+    """the fields of which values are asked for, and where these begin in the span"""
+    size: int
+    """how far the end of the span is, where a value of any size, or the next span, begins"""
+    sized: _Step | None = None
+
+
+def _spans(steps: Sequence[_Step], ending: bytes) -> tuple[_Span, ...]:
+    spans: list[_Span] = []
+    text, mask = bytearray(), bytearray()
+    places: list[tuple[str, int]] = []
+
+    def end_span(sized: _Step | None = None) -> None:
+        spans.append(_Span(MaskedText(bytes(text), bytes(mask)), tuple(places), len(text), sized))
+        for held in (text, mask, places):
+            held.clear()
+
+    def add(lead: bytes) -> None:
+        if len(text) + len(lead) > PADDING:
+            end_span()
+        text.extend(lead)
+        mask.extend(b"\xff" * len(lead))
+
+    for step in steps:
+        add(step.lead)
+        if step.name == "op":
+            places.append(("head", len(text) - len(step.lead)))
+        if step.name:
+            places.append((step.name, len(text)))
+        if step.smallest is not None:
+            end_span(step)
+            continue
+        text.extend(bytes(step.width))
+        mask.extend(bytes(step.width))
+        if step.name == "ui":
+            places.append(("head end", len(text)))
+    add(ending)
+    end_span()
+    return tuple(spans)
+
+
 class EntryForm:
     """Fields in an order."""
 
-    __slots__ = ("_ending", "_steps", "fields", "has_head")
+    __slots__ = ("_spans", "fields", "has_head")
 
     def __init__(self, steps: tuple[_Step, ...], ending: bytes) -> None:
-        self._steps = steps
-        self._ending = ending
+        self._spans = _spans(steps, ending)
         names = [step.name for step in steps]
         self.fields = frozenset(names)
         place = names.index("op")
@@ -95,26 +140,21 @@ class EntryForm:
                 rows, position = rows[is_kept], position[is_kept]
                 places = {name: values[is_kept] for name, values in places.items()}
 
-        for step in self._steps:
-            keep(have_bytes(buffer, position, step.lead))
+        for span in self._spans:
+            keep(span.text.found_at(buffer, position))
             if not len(rows):
                 return Found(self, rows, {})
-            if step.name == "op":
-                places["head"] = position
-            position = position + len(step.lead)
-            if step.name:
-                places[step.name] = position
+            for name, offset in span.places:
+                places[name] = position + offset
+            position = position + span.size
             # What runs past the end is dropped here, so that nothing is read there.
-            if step.smallest is None:
-                position = position + step.width
+            if span.sized is None:
                 keep(position <= last)
             else:
                 size = sizes[position].astype(np.int64)
-                position = position + size + step.width
-                keep((size >= step.smallest) & (position <= last))
-            if step.name == "ui":
-                places["head end"] = position
-        keep(have_bytes(buffer, position, self._ending) & (position + len(self._ending) == ends[rows]))
+                position = position + size + span.sized.width
+                keep((size >= (span.sized.smallest or 0)) & (position <= last))
+        keep(position == ends[rows])
         return Found(self, rows, places)
 
 

@@ -57,8 +57,8 @@ class Holders:
     """where their operations begin"""
 
 
-def holders_of(buffer: Bytes, found: Found) -> Holders | None:
-    """Return the holders among entries of one form."""
+def holders_of(buffer: Bytes, found: Found, shards: Positions) -> Holders | None:
+    """Return the holders among entries of one form; ``shards`` has a number for each entry."""
     places = found.places
     if "ui" in places or not places.keys() >= {"ts", "wall"} or ("lsid" in places) != ("txnNumber" in places):
         return None
@@ -84,7 +84,7 @@ def holders_of(buffer: Bytes, found: Found) -> Holders | None:
     if not is_holder.any():
         return None
     parts = np.full((len(Part), len(o)), NOWHERE)
-    for part, values in envelope_of(buffer, found).items():
+    for part, values in envelope_of(buffer, found, shards).items():
         parts[part] = values
     # The session of a batch is not shown.
     parts[Part.LSID, is_batch] = parts[Part.TRANSACTION_NUMBER, is_batch] = NOWHERE
@@ -99,7 +99,12 @@ class HeldRows:
         self._forms = EntryForms()
 
     def rows(
-        self, shard: str, memory: bytes, buffer: Bytes, holders: Sequence[Holders], shared_of: SharedOf
+        self,
+        shards: Sequence[str],
+        memory: bytes,
+        buffer: Bytes,
+        holders: Sequence[Holders],
+        shared_of: SharedOf,
     ) -> tuple[list[PlainRows], list[TransactionEnd]]:
         """Return the rows of operations, and the ends of their transactions."""
         if not holders:
@@ -112,7 +117,7 @@ class HeldRows:
             for session in (NO_SESSION, _IN_TRANSACTION):
                 has_session = entries.part(Part.LSID) != NOWHERE
                 own = entries.at(has_session == (session == _IN_TRANSACTION))
-                for rows in plain_groups(shard, own, shared_of, session):
+                for rows in plain_groups(own, shared_of, session):
                     rows.transaction = _transaction(rows.entries, session)
                     groups.append(rows)
             made = sum(len(rows.entries) for rows in groups)
@@ -123,7 +128,7 @@ class HeldRows:
             for rows in groups:
                 np.add.at(done, rows.entries.number, 1)
             entries = entries.at((done == counts)[entries.number])
-        ends = _ends(shard, groups, outer, buffer, counts) if self._marks_end else []
+        ends = _ends(shards, groups, outer, buffer, counts) if self._marks_end else []
         for rows in groups:
             rows.entries.number[:] = outer[Part.NUMBER][rows.entries.number]
         return groups, ends
@@ -157,7 +162,11 @@ class HeldRows:
 
 
 def _ends(
-    shard: str, groups: Sequence[PlainRows], outer: Positions, buffer: Bytes, counts: Positions
+    shards: Sequence[str],
+    groups: Sequence[PlainRows],
+    outer: Positions,
+    buffer: Bytes,
+    counts: Positions,
 ) -> list[TransactionEnd]:
     """Return the ends of transactions; rows are numbered by their holders."""
     namespaces: dict[int, set[str]] = {}
@@ -171,10 +180,11 @@ def _ends(
     times = items(buffer, "<u8")[outer[Part.TIME]].tolist()
     walls, sessions = outer[Part.WALL].tolist(), outer[Part.LSID].tolist()
     sizes, lengths = outer[Part.LSID_SIZE].tolist(), counts.tolist()
+    of_shards = outer[Part.SHARD].tolist()
     memory = buffer.data
     return [
         TransactionEnd(
-            shard,
+            shards[of_shards[number]],
             times[number],
             bytes(memory[walls[number] : walls[number] + 8]),
             bytes(memory[sessions[number] : sessions[number] + sizes[number]]),
@@ -186,7 +196,7 @@ def _ends(
     ]
 
 
-_OUTER: Final = (Part.TIME, Part.WALL, Part.LSID, Part.LSID_SIZE, Part.TRANSACTION_NUMBER)
+_OUTER: Final = (Part.TIME, Part.WALL, Part.LSID, Part.LSID_SIZE, Part.TRANSACTION_NUMBER, Part.SHARD)
 
 
 def _walk(memory: bytes, array: int, starts: list[int], ends: list[int]) -> bool:

@@ -33,7 +33,7 @@ OPERATIONS: Final = {"insert": INSERTED, "replace": REPLACED, "update": UPDATED,
 
 NOWHERE: Final = -1
 """The place of a field that an entry does not have"""
-_LONGEST_HEAD: Final = 1024
+LONGEST_HEAD: Final = 1024
 
 
 class Part(IntEnum):
@@ -56,6 +56,8 @@ class Part(IntEnum):
     TRANSACTION_NUMBER = auto()
     INDEX = auto()
     """its position in the `applyOps`"""
+    SHARD = auto()
+    """the number of the shard that it is of"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +128,8 @@ def joined_entries(memory: bytes, buffer: Bytes, parts: Sequence[Positions]) -> 
     return PlainEntries(memory, buffer, np.concatenate([nothing, *parts], axis=1))
 
 
-def envelope_of(buffer: Bytes, found: Found) -> dict[Part, Positions]:
-    """Return where times and session of entries of one form are."""
+def envelope_of(buffer: Bytes, found: Found, shards: Positions) -> dict[Part, Positions]:
+    """Return where times and session of entries of one form are; ``shards`` has a number for each entry."""
     nowhere = np.full(len(found.rows), NOWHERE)
     lsid = found.places.get("lsid", nowhere)
     return {
@@ -138,6 +140,7 @@ def envelope_of(buffer: Bytes, found: Found) -> dict[Part, Positions]:
         Part.LSID_SIZE: items(buffer, "<i4")[lsid] if "lsid" in found.places else nowhere,
         Part.TRANSACTION_NUMBER: found.places.get("txnNumber", nowhere),
         Part.INDEX: np.zeros(len(found.rows), np.int64),
+        Part.SHARD: shards[found.rows],
     }
 
 
@@ -167,7 +170,7 @@ def changes_of(
         key, is_change = o, is_delete
     wall = items(buffer, "<i8")[walls]
     is_change &= (items(buffer, "<u8")[times] > 0) & (wall >= 0) & (wall <= LAST_DATE)
-    is_change &= head_size <= _LONGEST_HEAD
+    is_change &= head_size <= LONGEST_HEAD
     parts = np.empty((len(Part), count), np.int64)
     parts[Part.OPERATION] = np.where(
         is_delete, DELETED, np.where(is_update, np.where(has_diff, UPDATED, REPLACED), INSERTED)

@@ -1,7 +1,7 @@
 """Plain entries in groups that are spliced alike: one operation, one layout of events, one sort of keys.
 
-The collections of a group may differ. What rows of one collection share is looked up once for each, so the
-number of collections in a slice makes little difference.
+The collections and the shards of a group may differ. What rows of one collection of a shard share is looked
+up once for each, so the number of collections in a slice makes little difference.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from tailrace.events.event_token import OBJECT_ID_LEAD, single_id_hex
 from tailrace.events.layout.event import NO_SESSION
 from tailrace.lake.bulk.columns import PlainRows, SharedParts, stored_layout
 from tailrace.lake.bulk.descriptions import BulkDescriptions
-from tailrace.lake.bulk.plain_entries import UPDATED, Part, PlainEntries
+from tailrace.lake.bulk.plain_entries import LONGEST_HEAD, OPERATIONS, UPDATED, Part, PlainEntries
 from tailrace.lake.bulk.splicing import HEX_LOWER, Piece, Positions, Slices, hexed, items, lines, slices_of
 from tailrace.lake.document_keys import key_text
 
@@ -30,9 +30,7 @@ _MIX: Final = tuple(
 )
 
 
-def plain_groups(
-    shard: str, entries: PlainEntries, shared_of: SharedOf, session: int = NO_SESSION
-) -> list[PlainRows]:
+def plain_groups(entries: PlainEntries, shared_of: SharedOf, session: int = NO_SESSION) -> list[PlainRows]:
     """Return the rows of plain entries; what is in no group needs the general path.
 
     ``session`` is what their events show of a transaction.
@@ -58,13 +56,14 @@ def plain_groups(
         rows = np.flatnonzero((own_codes >= 0) & is_alike)
         if len(rows):
             shared_parts = [shared for _, shared in members]
-            groups += _by_key(shard, shared_parts, own_codes[rows], entries.at(rows))
+            groups += _by_key(shared_parts, own_codes[rows], entries.at(rows))
     return groups
 
 
 def _distinct_heads(entries: PlainEntries) -> tuple[Positions, Positions, npt.NDArray[np.bool_]]:
-    """Return a row of each head, the number of each row's head, and which rows have the same bytes there."""
+    """Return a row of each head of a shard, the number of each row's, and which rows have the same bytes."""
     buffer = entries.buffer
+    operation = entries.part(Part.SHARD) * len(OPERATIONS) + entries.part(Part.OPERATION)
     head, size = entries.part(Part.HEAD), entries.part(Part.HEAD_SIZE)
     end = head + size
     words = items(buffer, "<u8")
@@ -72,7 +71,7 @@ def _distinct_heads(entries: PlainEntries) -> tuple[Positions, Positions, npt.ND
     mixed = words[end - 16] * _MIX[0]
     mixed ^= words[end - 8] * _MIX[1]
     mixed ^= words[end - 17 - _UI_LEAD_SIZE - 8] * _MIX[2]
-    mixed ^= (size * len(Part) + entries.part(Part.OPERATION)).astype(np.uint64) * _MIX[3]
+    mixed ^= (operation * (LONGEST_HEAD + 1) + size).astype(np.uint64) * _MIX[3]
     _, firsts, codes = np.unique(mixed, return_index=True, return_inverse=True)
     is_alike = np.zeros(len(entries), np.bool_)
     first_heads = head[firsts][codes]
@@ -81,13 +80,11 @@ def _distinct_heads(entries: PlainEntries) -> tuple[Positions, Positions, npt.ND
         rows = np.flatnonzero((size == width) & same_size)
         heads = items(buffer, f"V{width}")
         is_alike[rows] = heads[head[rows]] == heads[first_heads[rows]]
-    is_alike &= entries.part(Part.OPERATION) == entries.part(Part.OPERATION)[firsts][codes]
+    is_alike &= operation == operation[firsts][codes]
     return firsts, codes, is_alike
 
 
-def _by_key(
-    shard: str, shared: Sequence[SharedParts], codes: Positions, entries: PlainEntries
-) -> list[PlainRows]:
+def _by_key(shared: Sequence[SharedParts], codes: Positions, entries: PlainEntries) -> list[PlainRows]:
     """Rows by the sort of their keys, without those whose key or diff needs the general path."""
     descriptions: Slices | None = None
     if entries.operation == UPDATED:
@@ -105,7 +102,7 @@ def _by_key(
 
     def add(rows: Positions, hexes: Sequence[Piece], texts: Sequence[Piece]) -> None:
         described = None if descriptions is None else _some(descriptions, rows)
-        groups.append(PlainRows(shared, codes[rows], shard, entries.at(rows), hexes, texts, described))
+        groups.append(PlainRows(shared, codes[rows], entries.at(rows), hexes, texts, described))
 
     rows = np.flatnonzero(has_object_id)
     if len(rows):

@@ -5,7 +5,7 @@ the positions, and no entry becomes an object.
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, pairwise
 from typing import Final, overload
 
@@ -121,6 +121,12 @@ def joined(runs: Sequence[RawEntries]) -> RawEntries | EntryRuns:
 def runs_of(entries: Sequence[bytes]) -> Sequence[RawEntries]:
     """The runs that some entries are in."""
     return entries.runs if isinstance(entries, EntryRuns) else [RawEntries.of(entries)]
+
+
+def gathered(all_entries: Iterable[Sequence[bytes]]) -> RawEntries:
+    """The entries of several sequences as one run, with padding after them."""
+    runs = [run for entries in all_entries for run in runs_of(entries) if len(run)]
+    return runs[0].padded() if len(runs) == 1 else _copied(runs)
 
 
 def _copied(runs: Sequence[RawEntries]) -> RawEntries:

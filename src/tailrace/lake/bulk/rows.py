@@ -38,7 +38,7 @@ from tailrace.lake.bulk.plain_entries import (
     joined_entries,
 )
 from tailrace.lake.bulk.plain_groups import plain_groups
-from tailrace.lake.bulk.raw_entries import RawEntries
+from tailrace.lake.bulk.raw_entries import gathered
 from tailrace.lake.bulk.splicing import Positions
 from tailrace.lake.bulk.transaction_ends import EndRows, TransactionEnd
 from tailrace.lake.bulk.transaction_rows import transaction_rows
@@ -95,22 +95,20 @@ class BulkRows:
         self, entries: Mapping[str, Sequence[bytes]], ends: Sequence[TransactionEnd]
     ) -> tuple[list[PlainRows], pa.RecordBatch]:
         """Return rows to be spliced, and finished ones, those of ``ends`` included."""
-        plain: list[PlainRows] = []
+        plain, own_ends = self._plain_rows(entries)
         events: list[ChangeEvent] = []
-        all_ends = list(ends)
+        is_plain = np.zeros(sum(map(len, entries.values())), np.bool_)
+        for group in plain:
+            is_plain[group.entries.number] = True
+        before = 0
         for shard, raws in entries.items():
-            groups, own_ends = self._plain_rows(shard, raws)
-            all_ends += own_ends
-            is_plain = np.zeros(len(raws), np.bool_)
-            for group in groups:
-                is_plain[group.entries.number] = True
-            plain += groups
-            others = np.flatnonzero(~is_plain).tolist()
+            others = np.flatnonzero(~is_plain[before : before + len(raws)]).tolist()
             if others:
                 events += self._events_of(shard, [raws[index] for index in others])
-            self.entries += len(raws)
+            before += len(raws)
             self.general_entries += len(others)
-        finished, other_ends = self._ends.batch(all_ends)
+        self.entries += before
+        finished, other_ends = self._ends.batch([*ends, *own_ends])
         events += other_ends
         if self._compiled is not None:
             self._compiled.learn_ends(self._ends)
@@ -122,27 +120,34 @@ class BulkRows:
             finished.append(self._rows.batch(events))
         return plain + inside, pa.concat_batches(finished) if finished else NO_ROWS
 
-    def _plain_rows(self, shard: str, raws: Sequence[bytes]) -> tuple[list[PlainRows], list[TransactionEnd]]:
-        """Return the rows of plain entries and holders, and the ends of transactions."""
-        run = RawEntries.of(raws).padded()
+    def _plain_rows(
+        self, entries: Mapping[str, Sequence[bytes]]
+    ) -> tuple[list[PlainRows], list[TransactionEnd]]:
+        """Return the rows of plain entries and holders, and the ends of transactions.
+
+        The entries of all shards are one run: what is done once for a run costs as much for few entries.
+        """
+        run = gathered(entries.values())
         if not len(run):
             return [], []
+        names = list(entries)
+        shards = np.repeat(np.arange(len(names)), [len(raws) for raws in entries.values()])
         buffer = np.frombuffer(run.memory, np.uint8)
         starts = run.starts
         parts: list[Positions] = []
         holders: list[Holders] = []
         for found in self._forms.find(buffer, starts, run.ends):
-            held = holders_of(buffer, found)
+            held = holders_of(buffer, found, shards)
             if held is not None:
                 holders.append(held)
-            parts.append(changes_of(buffer, found, envelope_of(buffer, found))[0])
+            parts.append(changes_of(buffer, found, envelope_of(buffer, found, shards))[0])
 
         def shared_of(head: bytes, entries: PlainEntries, row: int) -> SharedParts | None:
-            operation = int(entries.part(Part.OPERATION)[row])
-            return self._shared(shard, head, operation, lambda: _sample(entries, row))
+            operation, shard = (int(entries.part(part)[row]) for part in (Part.OPERATION, Part.SHARD))
+            return self._shared(names[shard], head, operation, lambda: _sample(entries, row))
 
-        groups = plain_groups(shard, joined_entries(run.memory, buffer, parts), shared_of)
-        inside, ends = self._held.rows(shard, run.memory, buffer, holders, shared_of)
+        groups = plain_groups(joined_entries(run.memory, buffer, parts), shared_of)
+        inside, ends = self._held.rows(names, run.memory, buffer, holders, shared_of)
         return groups + inside, ends
 
     def _shared(
@@ -162,7 +167,7 @@ class BulkRows:
             return None
         if OPERATIONS.get(event.kind.operation_type) != operation:
             return None
-        return remember(self._known, place, shared_parts(event))
+        return remember(self._known, place, shared_parts(event, shard))
 
 
 def _sample(entries: PlainEntries, row: int) -> ChangeSample:
@@ -183,10 +188,10 @@ def _as_entry(head: bytes, operation: int, sample: ChangeSample) -> bytes:
     return rawbson.document(head, *documents, tail(sample.ts, 1, sample.wall))
 
 
-def shared_parts(event: ChangeEvent) -> SharedParts:
-    """What the rows of document changes like this one share."""
+def shared_parts(event: ChangeEvent, shard: str | None = None) -> SharedParts:
+    """What the rows of document changes of a shard like this one share."""
     kind = event.kind
-    return SharedParts(kind, event.entry.head.ns, names_of(kind))
+    return SharedParts(kind, event.entry.head.ns, names_of(kind), event.shard if shard is None else shard)
 
 
 def _add_images(
@@ -203,9 +208,10 @@ def _add_images(
             rows.entries.ts.tolist(), rows.entries.part(Part.INDEX).tolist(), rows.codes.tolist(), strict=True
         )
         for place, (ts, index, code) in enumerate(places):
-            uuid = rows.shared[code].kind.uuid
+            shared = rows.shared[code]
+            uuid = shared.kind.uuid
             if uuid is not None:
-                wanted.append((rows.shard, ts, index, uuid, images, place))
+                wanted.append((shared.shard, ts, index, uuid, images, place))
     found: list[bytes | None] = [None] * len(events)
     for place, event in enumerate(events):
         if has_pre_image(event):

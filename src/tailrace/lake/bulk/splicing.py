@@ -82,6 +82,33 @@ def have_bytes(buffer: Bytes, positions: Positions, text: bytes) -> npt.NDArray[
     return found
 
 
+class MaskedText:
+    """At most `PADDING` bytes to be found at many positions of a buffer, some of which may be any."""
+
+    __slots__ = ("_width", "_words")
+
+    def __init__(self, text: bytes, mask: bytes) -> None:
+        """``mask`` has 0xFF for each byte that counts, and 0 for others."""
+        size = len(mask.rstrip(b"\0"))
+        self._width = -(-size // 8) * 8
+        wanted, masks = (np.frombuffer(of[:size].ljust(self._width, b"\0"), "<u8") for of in (text, mask))
+        self._words = [
+            (place, wanted[place] & counting, counting)
+            for place, counting in enumerate(masks)
+            if counting
+        ]  # fmt: skip
+
+    def found_at(self, buffer: Bytes, positions: Positions) -> npt.NDArray[np.bool_]:
+        """At which positions the bytes are; as many bytes are read as a multiple of 8 has."""
+        found = np.ones(len(positions), np.bool_)
+        if not self._width:
+            return found
+        words = lines(buffer, positions, self._width).view("<u8")
+        for place, wanted, counting in self._words:
+            found &= words[:, place] & counting == wanted
+        return found
+
+
 def padded(parts: Sequence[bytes]) -> Bytes:
     """Byte strings joined, and padding."""
     return np.frombuffer(b"".join([*parts, bytes(PADDING)]), np.uint8)

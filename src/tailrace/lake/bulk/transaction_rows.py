@@ -120,7 +120,7 @@ def _rows_of(
     described: Slices | None = slices_of(descriptions) if descriptions else None
     codes = np.zeros(len(kept), np.int64)
     pieces = (slices_of(key_hexes),), (slices_of(key_texts),)
-    rows = PlainRows([shared], codes, kept[0].shard, _entries(kept), *pieces, described)
+    rows = PlainRows([shared], codes, _entries(kept), *pieces, described)
     rows.transaction = transaction
     rows.images = [event.pre_image for event in kept]
     return [rows], left

@@ -50,10 +50,13 @@ class BatchPlan:
         return {_PLAN: base64.b64encode(pickle.dumps(self)).decode()}
 
     @staticmethod
-    def from_options(options: Mapping[str, str]) -> "BatchPlan | None":
-        """The plan that `to_option` has put there; None if there is none."""
-        if _PLAN not in options:
-            return None
+    def is_in(options: Mapping[str, str]) -> bool:
+        """Whether `to_option` has put a plan there."""
+        return _PLAN in options
+
+    @staticmethod
+    def from_options(options: Mapping[str, str]) -> "BatchPlan":
+        """The plan that `to_option` has put there."""
         plan = pickle.loads(base64.b64decode(options[_PLAN]))
         assert isinstance(plan, BatchPlan)
         return plan
