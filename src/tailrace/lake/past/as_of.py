@@ -12,13 +12,13 @@ from bson import Timestamp
 
 from tailrace.bson import documents
 from tailrace.bson import raw as rawbson
+from tailrace.bson.id_key import id_key
 from tailrace.errors import HistoryError, UsageError
 from tailrace.events.change_event import ChangeEvent
 from tailrace.events.cluster_time import from_timestamp, in_words, through_timestamp
 from tailrace.events.resume_token import cluster_time_of
 from tailrace.events.scope import Namespace
 from tailrace.lake.event_reader import EventReader
-from tailrace.lake.mirror.layout import row_key
 from tailrace.lake.past.base import Bases
 from tailrace.lake.past.fold import FoldedDocuments, identity_in, identity_of
 from tailrace.lake.past.lineage import Lineage, find_lineage
@@ -164,4 +164,4 @@ class CollectionAsOf:
 
 
 def _key(event: ChangeEvent) -> bytes:
-    return row_key(event.document_key or rawbson.EMPTY)
+    return id_key(event.document_key or rawbson.EMPTY)
