@@ -1,7 +1,11 @@
 """What is shipped: metadata, the files of the source distribution, the pages of the site."""
 
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
+from email import message_from_string
 from importlib.util import find_spec
 from pathlib import Path
 from runpy import run_path
@@ -74,6 +78,31 @@ def test_one_setting_makes_all_links_absolute() -> None:
         "Changelog",
         "Issues",
     }
+
+
+def test_the_metadata_follows_the_address_of_the_project(tmp_path: Path) -> None:
+    for name in ("LICENSE", "README.md", "setup.py"):
+        shutil.copy(ROOT / name, tmp_path)
+    settings = (ROOT / "pyproject.toml").read_text()
+    address = "https://code.example/team/tailrace"
+    changed = re.sub(r'^address = ""', f'address = "{address}"', settings, flags=re.MULTILINE)
+    (tmp_path / "pyproject.toml").write_text(changed)
+    (tmp_path / "src" / "tailrace").mkdir(parents=True)
+    (tmp_path / "metadata").mkdir()
+    code = "from setuptools import build_meta; build_meta.prepare_metadata_for_build_wheel('metadata')"
+    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, timeout=60)
+    (file,) = (tmp_path / "metadata").glob("*.dist-info/METADATA")
+    metadata = message_from_string(file.read_text())
+    version = f"v{PROJECT['version']}"
+    assert metadata.get_all("Project-URL") == [
+        f"Source, {address}",
+        f"Documentation, {address}/blob/{version}/docs/index.md",
+        f"Changelog, {address}/blob/{version}/CHANGELOG.md",
+        f"Issues, {address}/issues",
+    ]
+    description = str(metadata.get_payload())
+    assert f"]({address}/raw/{version}/docs/images/page-light.png)" in description
+    assert all(link.startswith("https://") for link in LINK.findall(description))
 
 
 def test_spark_finds_the_format_by_the_name_of_a_module() -> None:

@@ -12,25 +12,20 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import SimpleSpanProcessor
-from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import StatusCode
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 
 from tailrace.testing.replica_set import ReplicaSet
 from tailrace.testing.sharded_cluster import ShardedCluster
-from tailrace.traces import Traces
 from tests.cli.serving import READY
+from tests.support.spans import traces_in_memory
 
 
 @pytest.mark.parametrize("kind", [ReplicaSet, ShardedCluster])
 def test_commands_and_streams_are_spans(kind: type[ReplicaSet | ShardedCluster]) -> None:
-    spans = InMemorySpanExporter()
-    provider = TracerProvider()
-    provider.add_span_processor(SimpleSpanProcessor(spans))
-    with kind(traces=Traces(provider)) as deployment:
+    traces, spans = traces_in_memory()
+    with kind(traces=traces) as deployment:
         orders = deployment.client().shop.orders
         with orders.watch() as stream:
             orders.insert_one({"_id": 1})

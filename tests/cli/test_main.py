@@ -12,16 +12,16 @@ from tailrace.cli.commands import COMMANDS
 from tests.cli.console import Here, tailrace
 
 
-def test_help_names_every_command() -> None:
-    outcome = tailrace("--help")
+def test_help_names_every_command(here: Here) -> None:
+    outcome = here("--help")
     assert outcome.code == 0
     for name in COMMANDS:
         assert f"\n  {name} " in outcome.output.decode()
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help(name: str) -> None:
-    outcome = tailrace(name, "--help")
+def test_every_command_has_help(here: Here, name: str) -> None:
+    outcome = here(name, "--help")
     assert outcome.code == 0
     assert outcome.output.decode().startswith(f"usage: tailrace {name}")
     assert outcome.error == ""

@@ -65,6 +65,12 @@ def test_what_needs_an_extra_says_so(tmp_path: Path, arguments: list[str], what:
     assert sentence.endswith(REMEDY)
 
 
+def test_an_address_without_a_scheme_is_no_history() -> None:
+    done = run(MAIN, "status", "localhost:27017")
+    assert done.returncode == 2
+    assert "a connection string has a scheme: write mongodb://localhost:27017" in done.stdout
+
+
 def test_a_name_of_the_package_that_needs_an_extra_says_so() -> None:
     done = run("from tailrace import as_of")
     assert done.stderr.splitlines()[-1].startswith("ModuleNotFoundError: tailrace.as_of needs the package ")

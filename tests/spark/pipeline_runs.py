@@ -17,6 +17,7 @@ from tailrace.lake.table import HistoryTable
 from tailrace.pipeline.history.settings import PipelineSettings
 from tailrace.sources.source import OplogSource
 from tailrace.spark.history_job import HistoryJob
+from tailrace.traces import Traces
 from tests.laws.wire_streams import WireStream
 from tests.support.whole_events import whole_events
 
@@ -89,9 +90,17 @@ def running(
     assert thread.error is None
 
 
-def build_all(spark: SparkSession, source: OplogSource, history: str | Path, **settings: Any) -> HistoryTable:
+def build_all(
+    spark: SparkSession,
+    source: OplogSource,
+    history: str | Path,
+    traces: Traces | None = None,
+    **settings: Any,
+) -> HistoryTable:
     """Build a history of everything that a source has now."""
-    HistoryJob(source, PipelineSettings(history, interval=None, **settings)).run(spark)
+    job = HistoryJob(source, PipelineSettings(history, interval=None, **settings))
+    job.traces = traces
+    job.run(spark)
     return HistoryTable.open(history)
 
 

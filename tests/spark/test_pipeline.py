@@ -18,6 +18,7 @@ from tailrace.spark.history_job import HistoryJob
 from tailrace.testing.replica_set import ReplicaSet
 from tests.spark.pipeline_runs import build_all, events_of, holds, newest_time, running, streamed
 from tests.support.bulk import generate_bulk
+from tests.support.spans import traces_in_memory
 
 Client = MongoClient[dict[str, Any]]
 
@@ -112,9 +113,13 @@ def test_the_history_does_not_depend_on_batches_and_partitions(spark: SparkSessi
     source = FilesSource(shards)
     whole = build_all(spark, source, tmp_path / "whole")
     assert len(whole.files) == 1
-    few = build_all(spark, source, tmp_path / "few", max_entries=1500, small_entries=100)
+    traces, spans = traces_in_memory()
+    few = build_all(spark, source, tmp_path / "few", traces, max_entries=1500, small_entries=100)
     # The files are merged at the end of the job.
     assert len(list((tmp_path / "few").glob("*.parquet"))) > 4
     assert events_of(tmp_path / "few") == events_of(tmp_path / "whole")
     assert few.rows == whole.rows > 6000
+    batches = [dict(span.attributes or {}) for span in spans.get_finished_spans() if span.name == "batch"]
+    assert len(batches) > 1
+    assert sum(int(str(batch["tailrace.rows"])) for batch in batches) == few.rows
     assert few.through == whole.through

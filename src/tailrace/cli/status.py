@@ -33,7 +33,7 @@ from tailrace.cli.sources.connection import (
     without_scheme,
 )
 from tailrace.errors import HistoryError, SourceUnavailableError, UsageError
-from tailrace.places import history_place
+from tailrace.places import history_place, is_object_store
 from tailrace.sources.deployments.connection_string import ConnectionString, is_uri
 
 HELP: Final = "show a deployment, a history or a mirror: streams, lag, what is wrong and what to do"
@@ -112,20 +112,25 @@ def _report(place: str, positions: str | None, login: tuple[str, str] | None, ma
         elif is_page(place):
             report.deployment = ask_page(place, login, now)
         else:
-            report.mirror = mirror_in(history_place(place), now)
-            if report.mirror is None:
-                report.history = facts_of(history_in(history_place(place)), now)
-                report.kernel = _own_kernel()
+            _look_into(history_place(place), report)
     except (SourceUnavailableError, HistoryError) as error:
         report.unreachable = str(error)
-        if not isinstance(place, ConnectionString) and not is_page(place) and not os.path.exists(place):
-            reason = without_scheme(place) or "a connection string begins with mongodb://"
-            report.unreachable = f"there is no folder {place}; {reason}"
     if report.deployment is not None:
         report.history = report.deployment.history
         report.kernel = (report.deployment.pipeline or {}).get("kernel")
     report.judge(max_lag)
     return report
+
+
+def _look_into(place: str, report: Report) -> None:
+    """Add what a history or a mirror shows."""
+    if not is_object_store(place) and not os.path.exists(place):
+        reason = without_scheme(place) or "a connection string begins with mongodb://"
+        raise HistoryError(f"there is no folder {place}; {reason}")
+    report.mirror = mirror_in(place, report.now)
+    if report.mirror is None:
+        report.history = facts_of(history_in(place), report.now)
+        report.kernel = _own_kernel()
 
 
 def _own_kernel() -> str:

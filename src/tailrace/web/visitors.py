@@ -47,8 +47,12 @@ class Visitor:
     _checked: float = 0.0
 
     async def check_may_monitor(self) -> None:
-        """Raise `RefusedError` unless the user may see the state of the deployment, and all its streams."""
-        if self.client is None or time.monotonic() - self._checked < _CHECK_SECONDS:
+        """Raise `RefusedError` unless the user may see the state of the deployment, and all its streams.
+
+        Where nobody logs in, anybody may, also while the deployment is away: that is when a page and its
+        metrics are needed.
+        """
+        if self.client is None or not self.name or time.monotonic() - self._checked < _CHECK_SECONDS:
             return
         try:
             await self.client.admin.command({"serverStatus": 1, "none": 1})
@@ -61,11 +65,9 @@ class Visitor:
                 ) from None
             raise RefusedError(401, in_short(error)) from None
         except PyMongoError as error:
-            if self.name and not self._checked:
+            if not self._checked:
                 raise RefusedError(503, in_short(error)) from None
-            # Who could see it before the deployment went away still can, and where nobody logs in, anybody:
-            # an outage is when a page and its metrics are needed.
-            return
+            return  # who could see it before the deployment went away still can
         self._checked = time.monotonic()
 
 
