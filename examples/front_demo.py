@@ -1,8 +1,9 @@
 """Tailrace in front of a MongoDB of your own: `python -m examples.front_demo URI`, or `make run SOURCE=URI`.
 
 Starts `tailrace serve --source URI`, which writes nothing to the deployment, and prints the deployment's
-changes of the last ten minutes, or the next ones. Then it resumes after the first of them, through Tailrace
-and on the deployment itself. The exit code is 0 only if all three show the same events.
+changes of the last ten minutes, of less if its oplog is shorter, or the next ones. Then it resumes after the
+first of them, through Tailrace and on the deployment itself. The exit code is 0 only if all three show the
+same events.
 
 A password is the variable TAILRACE_PASSWORD.
 """
@@ -23,7 +24,8 @@ from examples.demo import serving
 from examples.event_lines import event_line, shortened
 
 Document = dict[str, Any]
-_PAST_SECONDS: Final = 600
+_PAST_SECONDS: Final = (600, 60, 5)
+"""How far back to look; a short oplog, or a new deployment, does not have ten minutes."""
 _WAIT_SECONDS: Final = 30.0
 _MOST: Final = 8
 _FORGOTTEN: Final = 286
@@ -58,15 +60,18 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _recent(front: MongoClient[Document]) -> list[Document]:
-    print(f"\nThe last changes, up to {_MOST}, and their resume tokens:\n")
-    start = Timestamp(int(time.time()) - _PAST_SECONDS, 1)
-    try:
-        return _printed(_taken(front, _MOST, start_at_operation_time=start))
-    except OperationFailure as error:
-        if error.code != _FORGOTTEN:
-            raise
-        print("The oplog does not go back for ten minutes.")
-        return []
+    for seconds in _PAST_SECONDS:
+        start = Timestamp(int(time.time()) - seconds, 1)
+        try:
+            found = _taken(front, _MOST, start_at_operation_time=start)
+        except OperationFailure as error:
+            if error.code != _FORGOTTEN:
+                raise
+            print(f"\nThe oplog does not go back for {seconds} seconds.")
+        else:
+            print(f"\nChanges of the last {seconds} seconds, up to {_MOST}, and their resume tokens:\n")
+            return _printed(found)
+    return []
 
 
 def _next_ones(front: MongoClient[Document]) -> list[Document]:

@@ -7,7 +7,7 @@ nor PyMongo.
 |---|---|
 | `watch`, `awatch` | a change stream of any MongoDB deployment, which resumes after errors |
 | `process`, `process_async` | every event handled at least once, with a stored position |
-| `consume`, `aconsume`, `ConsumerGroup` | a stream that several workers share |
+| `consume`, `aconsume`, `ConsumerGroup`, `AsyncConsumerGroup` | a stream that several workers share |
 | `replay` | the events of archived oplogs |
 | `read_history` | the events of a history, also with images that were rebuilt |
 | `record_snapshot` | the documents that were there before a history began, stored with it |
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from tailrace.client.events import EventRecord
     from tailrace.client.groups.aio import AsyncConsumer, aconsume
     from tailrace.client.groups.blocking import Consumer, consume
-    from tailrace.client.groups.control import ConsumerGroup
+    from tailrace.client.groups.control import AsyncConsumerGroup, ConsumerGroup
     from tailrace.client.groups.delivery import DeadLetter, Delivery
     from tailrace.client.groups.handling import Retries
     from tailrace.client.processing import process, process_async
@@ -62,6 +62,7 @@ __all__ = [
     "AsyncChangeStream",
     "AsyncCollectionTokenStore",
     "AsyncConsumer",
+    "AsyncConsumerGroup",
     "AsyncTokenStore",
     "ChangeStream",
     "CollectionAsOf",
@@ -115,7 +116,7 @@ _NAMES = {
     "tailrace.client.events": ("EventRecord",),
     "tailrace.client.groups.aio": ("AsyncConsumer", "aconsume"),
     "tailrace.client.groups.blocking": ("Consumer", "consume"),
-    "tailrace.client.groups.control": ("ConsumerGroup",),
+    "tailrace.client.groups.control": ("AsyncConsumerGroup", "ConsumerGroup"),
     "tailrace.client.groups.delivery": ("DeadLetter", "Delivery"),
     "tailrace.client.groups.handling": ("Retries",),
     "tailrace.client.processing": ("process", "process_async"),

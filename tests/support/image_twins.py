@@ -118,6 +118,7 @@ def check_twins_after_snapshot(
             if front is None:
                 record_snapshot(uri, history, range_documents=3)
         if front is not None:
+            builder.build()  # it waits for the history to reach its start
             _wait_for(front, lambda images: images["snapshot"]["state"] == "complete")
         settled = note(client)
         stored.run(operations)

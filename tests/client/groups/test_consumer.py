@@ -1,5 +1,6 @@
 """Workers of a group on a server: what they get, what comes again, and what they share."""
 
+import asyncio
 import itertools
 import threading
 from collections.abc import Iterator
@@ -13,7 +14,16 @@ from bson import Timestamp
 from pymongo.collection import Collection
 from pymongo.errors import InvalidOperation, OperationFailure
 
-from tailrace import ConsumerGroup, Delivery, Retries, UsageError, consume, watch
+from tailrace import (
+    AsyncConsumerGroup,
+    ConsumerGroup,
+    Delivery,
+    Retries,
+    UsageError,
+    aconsume,
+    consume,
+    watch,
+)
 from tailrace.client.groups.keys import slot_of_id
 from tailrace.events.resume_token import ResumeToken
 from tailrace.testing.replica_set import ReplicaSet
@@ -353,6 +363,46 @@ def test_a_group_goes_on_at_another_place_while_it_runs(
             group.seek(time=event["clusterTime"])
             team.wait_for(5)
             assert team.keys() == [1, 2, 3, 2, 3]
+
+
+def test_a_group_is_controlled_with_asyncio_too(
+    server: ReplicaSet, orders: Collection[Event], name: str
+) -> None:
+    options: Any = {"ns": orders.full_name, "max_await_time_ms": AWAIT_MS}
+    consume(server.uri, name, **options).close()
+    fill(orders, 1, 2)
+    start = server.cluster_time
+    replayed: list[Any] = []
+
+    async def fail(delivery: Delivery) -> None:
+        raise BrokenError(key(delivery))
+
+    async def handle(delivery: Delivery) -> None:
+        replayed.append(key(delivery))
+
+    async def scenario() -> None:
+        async with AsyncConsumerGroup(server.uri, name) as group:
+            assert name in await AsyncConsumerGroup.names(server.uri)
+            await group.pause()
+            status = await group.status()
+            assert (status.is_paused, status.lag.events, status.lag.is_all) == (True, 2, True)
+            await group.resume()
+            async with aconsume(server.uri, name, **options) as consumer:
+                await consumer.run(fail, max_events=2, retries=Retries(1))
+            assert len(await group.dead_letters()) == 2
+            assert await group.replay(handle, 1) == 1
+            status = await group.status()
+            assert (status.lag.events, status.dead_letters) == (0, 1)
+            await group.seek(time=start)
+            assert (await group.status()).lag.events > 0
+            with pytest.raises(TypeError):
+                await group.seek()
+            await group.delete()
+            with pytest.raises(UsageError, match=f"there is no group {name}"):
+                await group.pause()
+
+    asyncio.run(scenario())
+    assert replayed == [1]
 
 
 def test_a_seek_needs_one_place(server: ReplicaSet, orders: Collection[Event], name: str) -> None:

@@ -9,7 +9,7 @@ from tailrace.cli.asking.groups import groups_of
 from tailrace.cli.asking.history import HistoryFacts, facts_of_server
 from tailrace.cli.asking.oplog import ShardOplog, oplog_of
 from tailrace.cli.asking.streams import OpenStream, streams_of
-from tailrace.client.groups.control import GroupStatus
+from tailrace.client.groups.control_flow import GroupStatus
 from tailrace.errors import AccessError, CommandError
 from tailrace.sources.deployments.clients import Client, open_client, shard_uri
 from tailrace.sources.deployments.driver_errors import driver_errors

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from tailrace.cli.asking import words
-from tailrace.client.groups.control import ConsumerGroup, GroupStatus
+from tailrace.client.groups.control import ConsumerGroup
+from tailrace.client.groups.control_flow import GroupStatus
 from tailrace.sources.deployments.clients import Client
 from tailrace.sources.deployments.driver_errors import driver_errors
 

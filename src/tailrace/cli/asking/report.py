@@ -10,7 +10,7 @@ from tailrace.cli.asking.groups import faults_of_group
 from tailrace.cli.asking.history import HistoryFacts
 from tailrace.cli.asking.mirror import MirrorFacts
 from tailrace.cli.consuming.report import as_document, as_line
-from tailrace.client.groups.control import GroupStatus
+from tailrace.client.groups.control_flow import GroupStatus
 
 _LABEL_WIDTH: Final = 12
 _MOST_STREAMS: Final = 20

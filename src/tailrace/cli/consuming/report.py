@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from tailrace.bson import extjson
 from tailrace.cli.asking import words
-from tailrace.client.groups.control import GroupStatus
+from tailrace.client.groups.control_flow import GroupStatus
 from tailrace.client.groups.delivery import DeadLetter
 from tailrace.client.groups.state import GroupMember
 from tailrace.client.token_order import text_of

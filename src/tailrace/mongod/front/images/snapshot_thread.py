@@ -42,6 +42,8 @@ class SnapshotThread(Thread):
         self._ranges = 0
         self._documents = 0
         self._fault: str | None = None
+        self._wanted: int | None = None
+        """The cluster time that the history has to reach first."""
 
     def stop(self) -> None:
         """Begin no further range; the one that is being read is not waited for."""
@@ -77,7 +79,13 @@ class SnapshotThread(Thread):
             return _SECONDS_UNTIL_HISTORY
         table = HistoryTable.open(self._history)
         table.check_identity(self._source.identity)
-        recorder = BaseRecorder(CollectionReader(self._source.client, self._source.uri), table)
+        reader = CollectionReader(self._source.client, self._source.uri)
+        if self._wanted is None:
+            self._wanted = reader.newest_time()
+        if table.through < self._wanted:
+            # It may still get the creation of collections, which then need no snapshot.
+            return _SECONDS_UNTIL_HISTORY
+        recorder = BaseRecorder(reader, table)
         self._state = "recording"
         for recorded in recorder.record():
             self._ranges += 1
@@ -88,6 +96,6 @@ class SnapshotThread(Thread):
                 self._log.info(_COMPONENT, "Recorded a snapshot", ns=recorded.namespace, ranges=recorded.of)
             if self._ending.is_set():
                 return 0.0
-        self._fault = None
+        self._fault = self._wanted = None
         self._state = "complete"
         return _SECONDS_AFTER_ALL
