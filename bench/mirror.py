@@ -12,13 +12,15 @@ import sys
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from deltalake import DeltaTable
-from pymongo import MongoClient, UpdateOne
+from pymongo import DeleteOne, InsertOne, MongoClient, UpdateOne
 from pymongo.errors import PyMongoError
 from pyspark.sql import SparkSession
 
@@ -41,7 +43,8 @@ WHILE_COPIED = 500
 """Changes in a second."""
 WHILE_FOLLOWED = 5_000
 FOLLOWED_SECONDS = 40
-INTERVAL = 1.0
+INTERVAL = 4.0
+"""Seconds between batches: `--trigger`"""
 BATCH = 5_000
 WORKERS = 2
 _TICKS = 10
@@ -80,19 +83,31 @@ def fill(client: "MongoClient[dict[str, Any]]") -> None:
 
 
 def write_steadily(uri: str, rate: int) -> None:
-    """Update documents all over the collections until it is killed; prints how many every second."""
-    with MongoClient[dict[str, Any]](uri) as client:
+    """Change documents until it is killed; prints how many changes were made, every tick.
+
+    Of five changes three update documents all over the collections, one inserts a document, and one deletes
+    a document that was inserted. The writes are not waited for: a steady load does not depend on the disk.
+    """
+    with MongoClient[dict[str, Any]](uri, w=1) as client:
         number, due, made = 0, time.monotonic(), 0
+        inserted = {name: deque[int]() for name in SHARES}
+        newest = dict.fromkeys(SHARES, time.time_ns() // 1_000_000)  # after those of earlier writers
         while True:
             for name, size in sizes().items():
-                count = max(1, int(rate / _TICKS * SHARES[name]))
-                changes = []
-                for _ in range(count):
-                    number += 7919
-                    change = {"$set": {"total": number, "status": "paid"}}
-                    changes.append(UpdateOne({"_id": number % size}, change))
+                changes: list[Any] = []
+                for place in range(max(1, int(rate / _TICKS * SHARES[name]))):
+                    if place % 5 == 3:
+                        inserted[name].append(newest[name])
+                        changes.append(InsertOne(document(newest[name])))
+                        newest[name] += 1
+                    elif place % 5 == 4 and len(inserted[name]) > rate:
+                        changes.append(DeleteOne({"_id": inserted[name].popleft()}))
+                    else:
+                        number += 7919
+                        change = {"$set": {"total": number, "status": "paid"}}
+                        changes.append(UpdateOne({"_id": number % size}, change))
                 client[DATABASE][name].bulk_write(changes, ordered=False)
-                made += count
+                made += len(changes)
             due += 1 / _TICKS
             print(made, flush=True)
             time.sleep(max(0.0, due - time.monotonic()))
@@ -189,8 +204,11 @@ def main() -> None:
             seconds = time.perf_counter() - began
         lags = [max(0.0, at - through) for at, through in seen]
         print(f"  followed {len(seen)} batches at {made[-1] / seconds:,.0f} changes/s")
-        print_goal("largest lag after the first batch", max(lags[1:], default=float("nan")), "10.00", " s")
-        print_goal("median lag", percentile(lags, 50), "10.00", " s")
+        # What readers saw just before each batch was the state after the one before.
+        ages = [after[0] - before[1] for before, after in pairwise(seen[1:])]
+        print_goal("largest lag after a batch", max(lags[1:], default=float("nan")), "10.00", " s")
+        print_goal("median lag after a batch", percentile(lags, 50), "10.00", " s")
+        print_goal("oldest state before a batch", max(ages, default=float("nan")), "10.00", " s")
         run(spark, real.uri, root)
         spark.stop()
         try:
