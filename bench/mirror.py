@@ -27,6 +27,7 @@ from pyspark.sql import SparkSession
 from bench.figures import percentile, print_goal
 from bench.real_history import PEERS_VARIABLE
 from bench.spark_history import FULL_VARIABLE
+from bench.spark_history_job import descendants, seconds_of, workers_seconds
 from tailrace.bson.documents import encode
 from tailrace.pipeline.mirror.progress import MirrorProgress
 from tailrace.pipeline.mirror.scope import mirrored_namespaces
@@ -49,20 +50,25 @@ BATCH = 5_000
 WORKERS = 2
 _TICKS = 10
 _CONNECTOR = """
-import glob, sys, tempfile, time
+import glob, os, sys, tempfile, time
 from pyspark.sql import SparkSession
 jars, uri, database, *collections = sys.argv[1:]
 spark = (SparkSession.builder.master("local[2]").config("spark.jars", ",".join(glob.glob(jars + "/*.jar")))
          .config("spark.ui.enabled", "false").getOrCreate())
 spark.sparkContext.setLogLevel("ERROR")
-began, rows, target = time.perf_counter(), 0, tempfile.mkdtemp()
+java = spark._jvm.java.lang.ProcessHandle.current().pid()
+def cpu():
+    times = open(f"/proc/{java}/stat").read().rpartition(") ")[2].split()[11:13]
+    return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+began, spent, target = time.perf_counter(), cpu(), tempfile.mkdtemp()
 for name in collections:
     read = (spark.read.format("mongodb").option("spark.mongodb.connection.uri", uri)
             .option("spark.mongodb.database", database).option("spark.mongodb.collection", name).load())
     read.write.parquet(f"{target}/{name}")
 seconds = time.perf_counter() - began
+spent = cpu() - spent
 rows = sum(spark.read.parquet(f"{target}/{name}").count() for name in collections)
-print(f"rate={rows / seconds:.0f}")
+print(f"rate={rows / seconds:.0f} {spent / rows * 1e6:.2f}")
 """
 
 
@@ -148,19 +154,30 @@ def run(spark: SparkSession, uri: str, root: Path, interval: float | None = None
     return seen
 
 
-def connector(uri: str) -> float | None:
-    """Rows a second of the Connector, from the collections to Parquet; None if it is not there."""
+def connector(uri: str) -> tuple[float, float] | None:
+    """Rows a second of the Connector, from the collections to Parquet, and its processor time for a row.
+
+    In microseconds; None if it is not there.
+    """
     folder = Path(os.environ.get(PEERS_VARIABLE) or "peers").absolute() / "connector"
     if not (folder / "venv").exists():
         print(f"  MongoDB Spark Connector: skipped: no {folder.name}/venv")
         return None
     command = ["venv/bin/python", "-c", _CONNECTOR, "jars", uri, DATABASE, *SHARES]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    _, found, rate = done.stdout.rpartition("rate=")
+    _, found, figures = done.stdout.rpartition("rate=")
     if not found:
         print(f"  MongoDB Spark Connector: skipped: {(done.stderr or done.stdout).strip().splitlines()[-1:]}")
         return None
-    return float(rate)
+    rate, spent = map(float, figures.split())
+    return rate, spent
+
+
+def processor_seconds() -> float:
+    """The processor time of this process, of Java and of Spark's workers."""
+    children = [Path(f"/proc/{each}") for each in descendants(os.getpid())]
+    java = [each for each in children if (each / "comm").read_text().strip() == "java"]
+    return time.process_time() + workers_seconds() + seconds_of(java)
 
 
 def differences(client: "MongoClient[dict[str, Any]]", root: Path) -> int:
@@ -190,14 +207,19 @@ def main() -> None:
         print(f"mirror: {total:,} documents in {len(SHARES)} collections, local[{WORKERS}]")
         spark = start_session(f"local[{WORKERS}]", {})
         with writing(real.uri, WHILE_COPIED):
+            others = processor_seconds()
             began = time.perf_counter()
             run(spark, real.uri, root)
             rate = total / (time.perf_counter() - began)
+            spent = (processor_seconds() - others) / total * 1e6
             peer = connector(real.uri)
         print(f"  copy                  {rate:12,.0f} documents/s, with {WHILE_COPIED} changes/s beside it")
+        print(f"    processor time      {spent:12.2f} us a document, without the server")
         if peer is not None:
-            print(f"  Spark Connector       {peer:12,.0f} documents/s, batch read into Parquet")
-            print_goal("against the Connector", rate / peer, "1.50")
+            print(f"  Spark Connector       {peer[0]:12,.0f} documents/s, batch read into Parquet")
+            print(f"    processor time      {peer[1]:12.2f} us a document")
+            print_goal("against the Connector", rate / peer[0], "1.50")
+            print_goal("against it in processor time", peer[1] / spent, "1.50")
         with writing(real.uri, WHILE_FOLLOWED) as made:
             began = time.perf_counter()
             seen = run(spark, real.uri, root, INTERVAL)
