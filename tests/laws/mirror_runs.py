@@ -32,7 +32,9 @@ SCHEMA: Final = "_id json, a string, qty double, nested json"
 """A schema that some documents of the workload fit, and others do not"""
 
 
-def settings_of(root: Path, kind: TableKind, schema: str | None = None) -> MirrorSettings:
+def settings_of(
+    root: Path, kind: TableKind, schema: str | None = None, interval: float | None = None
+) -> MirrorSettings:
     """Small ranges, files and batches, so that few documents have many of each.
 
     A row has some 200 columns, most of them null, and about a kilobyte: a file has a few rows.
@@ -48,6 +50,7 @@ def settings_of(root: Path, kind: TableKind, schema: str | None = None) -> Mirro
         schemas=given_schemas(given, chosen, kind),
         range_documents=10,
         file_bytes=6000,
+        interval=interval,
         max_entries=200,
         grace_seconds=0.0,
     )

@@ -7,6 +7,8 @@ from tailrace.bson import raw as rawbson
 from tailrace.errors import BsonError
 
 _OBJECT_ID: Final = b"\x07_id\0"
+_FIRST: Final = b"_id\0"
+_VALUE: Final = 4 + 1 + len(_FIRST)
 _OID_TYPE: Final = b"\x64"
 _END: Final = b"\x04"
 
@@ -36,6 +38,12 @@ def id_document(document: bytes) -> bytes:
 
 
 def _id_element(document: bytes) -> rawbson.Element:
+    if document.startswith(_FIRST, 5):
+        # Usually it is the first field, and of a fixed size.
+        kind = document[4]
+        end = _VALUE + rawbson.FIXED_SIZE.get(kind, len(document))
+        if end < len(document):
+            return kind, b"_id", _VALUE, end
     found = rawbson.find(document, b"_id")
     if found is None:
         raise BsonError("a document has no _id")

@@ -24,7 +24,7 @@ from tailrace.sources.deployments.deployment import DeploymentSource
 from tailrace.spark.connections import Py4JError, Py4JJavaError, cores_of
 from tailrace.spark.task_runs import SparkTasks
 
-_COPYING_SECONDS: Final = 10.0
+_COPYING_SECONDS: Final = 30.0
 """How long changes wait while collections are copied, so that they are merged into files less often"""
 
 
