@@ -98,6 +98,13 @@ def commands_of(rows: pa.RecordBatch) -> pa.RecordBatch:
 
 def count_commands(rows: pa.Table) -> int:
     """How many rows may end a stream."""
-    return sum(
-        pc.is_in(part.cast(pa.string()), value_set=_ENDING).true_count for part in rows["operation"].chunks
-    )
+    return sum(map(_count_ending, rows["operation"].chunks))
+
+
+def _count_ending(operations: pa.Array) -> int:
+    if isinstance(operations, pa.DictionaryArray):
+        # Nearly always none of the few values is one, and the rows need not be looked at.
+        if not pc.is_in(operations.dictionary, value_set=_ENDING).true_count:
+            return 0
+        operations = operations.dictionary_decode()
+    return int(pc.is_in(operations, value_set=_ENDING).true_count)

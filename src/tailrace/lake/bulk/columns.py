@@ -108,8 +108,8 @@ class _Columns:
         self._general = general
         sizes = [len(rows.entries) for rows in plain]
         ends = np.cumsum([0, *sizes])
-        self._numbers = [np.arange(start, end) for start, end in pairwise(ends)]
-        self._others = np.arange(ends[-1], ends[-1] + general.num_rows)
+        self._numbers = [slice(start, end) for start, end in pairwise(ends.tolist())]
+        self._others = slice(int(ends[-1]), int(ends[-1]) + general.num_rows)
         self._count = int(ends[-1]) + general.num_rows
         self._times = np.concatenate([*(rows.entries.ts for rows in plain), times_of(general)])
         self._indexes, self._has_no_index = self._transaction_indexes()
@@ -159,7 +159,7 @@ class _Columns:
     def _shard_numbers(self) -> Positions:
         """The order of rows that have the same token: by shard, finished ones at the end."""
         plain = [rows.entries.part(Part.SHARD) for rows in self._plain]
-        numbers = np.concatenate([*plain, np.full(len(self._others), NOWHERE)])
+        numbers = np.concatenate([*plain, np.full(self._general.num_rows, NOWHERE)])
         return np.where(numbers == NOWHERE, self._count, numbers)
 
     def _spliced(self, name: str, pieces_of_groups: Iterable[Sequence[Piece]]) -> pa.Array:
@@ -178,7 +178,7 @@ class _Columns:
         offsets = np.frombuffer(column.buffers()[1], np.int32)[column.offset :].astype(np.int64)
         buffer = np.frombuffer(column.buffers()[2], np.uint8)
         values = Slices(buffer, offsets[there], offsets[there + 1] - offsets[there])
-        return [Group(self._place[self._others[there]], (values,))]
+        return [Group(self._place[self._others][there], (values,))]
 
     def _repeated(self, number: int) -> pa.DictionaryArray:
         """A column with the same value in all rows with equal shared parts."""
@@ -196,7 +196,7 @@ class _Columns:
         for rows, numbers in zip(self._plain, self._numbers, strict=True):
             codes[self._place[numbers]] = before + rows.codes
             before += len(rows.shared)
-        codes[self._place[self._others]] = np.arange(before, before + len(self._others))
+        codes[self._place[self._others]] = np.arange(before, before + self._general.num_rows)
         return codes
 
     def _by_code(self, values: Sequence[str | None], finished: pa.Array) -> pa.DictionaryArray:
@@ -205,8 +205,11 @@ class _Columns:
         The dictionary has them in the order of the rows, as the compiled kernel's.
         """
         known: dict[str | None, int] = {None: 0}
-        numbers = [known.setdefault(value, len(known)) for value in (*values, *finished.to_pylist())]
-        of_rows = np.array(numbers, np.int64)[self._codes]
+        encoded = finished.dictionary_encode()
+        different = [*encoded.dictionary.to_pylist(), None]
+        numbers = np.array([known.setdefault(value, len(known)) for value in (*values, *different)])
+        of_finished = len(values) + encoded.indices.fill_null(len(different) - 1).to_numpy()
+        of_rows = np.concatenate([numbers[: len(values)], numbers[of_finished]])[self._codes]
         firsts = np.full(len(known), self._count)
         firsts[of_rows[::-1]] = np.arange(self._count)[::-1]
         is_null, firsts[0] = of_rows == 0, self._count
@@ -238,18 +241,19 @@ class _Columns:
         is_null[self._others] = finished.is_null().to_numpy(zero_copy_only=False)
         return values, is_null
 
-    def _retryable(self, part: Part) -> Iterator[tuple[PlainEntries, Positions]]:
-        """Plain entries that have a part of a session, and their rows; events in transactions show it."""
+    def _retryable(self, part: Part) -> Iterator[tuple[PlainEntries, Positions, Positions]]:
+        """Plain entries, which have a part of a session, and their rows; events in transactions show it."""
         for rows, numbers in zip(self._plain, self._numbers, strict=True):
             if rows.transaction is None:
                 there = np.flatnonzero(rows.entries.part(part) != NOWHERE)
                 if len(there):
-                    yield rows.entries.at(there), numbers[there]
+                    yield rows.entries, there, numbers.start + there
 
     def _sessions(self) -> pa.Array:
         groups = self._finished("session")
-        for entries, numbers in self._retryable(Part.LSID):
-            value = piece_of(entries.buffer, entries.part(Part.LSID), entries.part(Part.LSID_SIZE))
+        for entries, there, numbers in self._retryable(Part.LSID):
+            starts, sizes = entries.part(Part.LSID)[there], entries.part(Part.LSID_SIZE)[there]
+            value = piece_of(entries.buffer, starts, sizes)
             groups.append(Group(self._place[numbers], (value,)))
         return spliced(self._count, groups, pa.binary()).dictionary_encode()
 
@@ -259,8 +263,8 @@ class _Columns:
         values[self._others] = finished.fill_null(0).to_numpy()
         is_null = np.ones(self._count, np.bool_)
         is_null[self._others] = finished.is_null().to_numpy(zero_copy_only=False)
-        for entries, numbers in self._retryable(Part.TRANSACTION_NUMBER):
-            values[numbers] = items(entries.buffer, "<i8")[entries.part(Part.TRANSACTION_NUMBER)]
+        for entries, there, numbers in self._retryable(Part.TRANSACTION_NUMBER):
+            values[numbers] = items(entries.buffer, "<i8")[entries.part(Part.TRANSACTION_NUMBER)[there]]
             is_null[numbers] = False
         return _with_nulls(values, is_null, self._order, pa.int64())
 
@@ -271,7 +275,7 @@ class _Columns:
             there = np.flatnonzero([image is not None for image in images])
             if len(there):
                 values = slices_of([image for image in images if image is not None])
-                groups.append(Group(self._place[numbers[there]], (values,)))
+                groups.append(Group(self._place[numbers][there], (values,)))
         return spliced(self._count, groups, pa.binary())
 
 

@@ -71,7 +71,8 @@ class PlainEntries:
     """a line for each `Part`, an item for each entry"""
 
     def at(self, rows: npt.NDArray[np.int64] | npt.NDArray[np.bool_]) -> "PlainEntries":
-        return PlainEntries(self.memory, self.buffer, self.parts[:, rows])
+        places = np.flatnonzero(rows) if rows.dtype == np.bool_ else rows
+        return PlainEntries(self.memory, self.buffer, self.parts.take(places, axis=1))
 
     def __len__(self) -> int:
         return int(self.parts.shape[1])
@@ -160,12 +161,10 @@ def changes_of(
     o = places["o"]
     o_size = int32[o].astype(np.int64)
     is_delete, is_update, is_insert = op == ord("d"), op == ord("u"), op == ord("i")
-    has_id = _have_sound_id(buffer, o, o_size)
-    has_diff = have_bytes(buffer, o + 4, DELTA_LEAD)
-    has_diff[has_diff] = int32[o[has_diff] + DIFF_START] + DIFF_START + 1 == o_size[has_diff]
+    has_diff, has_id = _updates_of(buffer, o, o_size, is_update)
     if "o2" in places:
         key = np.where(is_delete, o, places["o2"])
-        is_change = is_delete | is_insert | (is_update & (has_diff | has_id))
+        is_change = is_delete | is_insert | has_diff | has_id
     else:
         key, is_change = o, is_delete
     wall = items(buffer, "<i8")[walls]
@@ -180,7 +179,23 @@ def changes_of(
     parts[Part.KEY], parts[Part.KEY_SIZE] = key, int32[key]
     for part, values in envelope.items():
         parts[part] = values
-    return (parts if is_change.all() else parts[:, is_change]), is_change
+    return (parts if is_change.all() else parts.compress(is_change, axis=1)), is_change
+
+
+def _updates_of(
+    buffer: Bytes, o: Positions, o_size: Positions, is_update: npt.NDArray[np.bool_]
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+    """Return which entries are updates with a sound diff, and which are replacements."""
+    has_diff, has_id = np.zeros((2, len(o)), np.bool_)
+    updates = np.flatnonzero(is_update)
+    if len(updates):
+        sizes, places = o_size[updates], o[updates]
+        found = have_bytes(buffer, places + 4, DELTA_LEAD)
+        found[found] = items(buffer, "<i4")[places[found] + DIFF_START] + DIFF_START + 1 == sizes[found]
+        has_diff[updates] = found
+        others = np.flatnonzero(~found)
+        has_id[updates[others]] = _have_sound_id(buffer, places[others], sizes[others])
+    return has_diff, has_id
 
 
 _ID_SIZES: Final = np.full(256, -1)

@@ -101,8 +101,11 @@ def _by_key(shared: Sequence[SharedParts], codes: Positions, entries: PlainEntri
     groups = []
 
     def add(rows: Positions, hexes: Sequence[Piece], texts: Sequence[Piece]) -> None:
-        described = None if descriptions is None else _some(descriptions, rows)
-        groups.append(PlainRows(shared, codes[rows], entries.at(rows), hexes, texts, described))
+        own, own_codes, described = entries, codes, descriptions
+        if len(rows) < len(entries):
+            own, own_codes = entries.at(rows), codes[rows]
+            described = None if descriptions is None else _some(descriptions, rows)
+        groups.append(PlainRows(shared, own_codes, own, hexes, texts, described))
 
     rows = np.flatnonzero(has_object_id)
     if len(rows):

@@ -25,6 +25,8 @@ _MOST_BYTES: Final = (1 << 31) - 1
 _LONG: Final = 1 << 13
 """slices from this size on are copied one by one"""
 
+_COPIED_AT_ONCE: Final = 1 << 16
+
 HEX: Final = np.frombuffer(b"".join(b"%02X" % byte for byte in range(256)), "<u2")
 HEX_LOWER: Final = np.frombuffer(b"".join(b"%02x" % byte for byte in range(256)), "<u2")
 
@@ -245,8 +247,12 @@ def _copy(piece: Slices, target: Bytes, position: Positions) -> None:
         block = 1 << exponent
         source, destination = items(piece.buffer, f"V{block}"), items(target, f"V{block}")
         starts, positions, rest = piece.starts[rows], position[rows], lengths[rows] - block
-        destination[positions] = source[starts]
-        destination[positions + rest] = source[starts + rest]
+        # What is copied at once stays in the processor's cache.
+        step = _COPIED_AT_ONCE // block
+        for first in range(0, len(rows), step):
+            part = slice(first, first + step)
+            destination[positions[part]] = source[starts[part]]
+            destination[positions[part] + rest[part]] = source[starts[part] + rest[part]]
     for row in np.flatnonzero(lengths >= _LONG).tolist():
         start, at, length = int(piece.starts[row]), int(position[row]), int(lengths[row])
         target[at : at + length] = piece.buffer[start : start + length]
