@@ -35,6 +35,7 @@ from tailrace.lake.bulk.kernel import (
     MadeColumn,
     Pieces,
     UnknownKind,
+    allocate,
 )
 from tailrace.lake.bulk.plain_entries import UPDATED
 from tailrace.lake.bulk.raw_entries import runs_of
@@ -164,7 +165,7 @@ class CompiledRows:
         """The rows of the last slice, and others of the same slice, in the order of their tokens."""
         given = _NOTHING_GIVEN if not others.num_rows else _given(others)
         try:
-            count, made = self._kernel.columns(times_of(others).tobytes(), given, self._images, _allocate)
+            count, made = self._kernel.columns(times_of(others).tobytes(), given, self._images, allocate)
         except OverflowError:
             raise too_large("more bytes") from None
         self._kernel.clear()
@@ -208,12 +209,6 @@ def _array(kind: pa.DataType, count: int, column: MadeColumn) -> pa.Array:
     of_values = [None, *map(pa.py_buffer, values)]
     different = pa.Array.from_buffers(kind.value_type, len(values[0]) // 4 - 1, of_values)
     return pa.DictionaryArray.from_arrays(indices, different, safe=False)
-
-
-def _allocate(size: int) -> tuple[pa.Buffer, memoryview]:
-    """Memory of Arrow's pool, and a view of it: the system is not asked for pages again and again."""
-    buffer = pa.allocate_buffer(size)
-    return buffer, memoryview(buffer).cast("B")
 
 
 def _given(rows: pa.RecordBatch) -> list[KernelColumn]:

@@ -14,9 +14,11 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from tailrace.events.layout.fields import Shape
-from tailrace.events.layout.token import document_of_text, token_text
+from tailrace.events.layout.token import DOCUMENT_END, document_lead, document_of_text, token_text
 from tailrace.events.stages.stage import Row, VerbatimRow
-from tailrace.lake.bulk.splicing import PADDING, Group, Positions, Slices, slices_of, spliced
+from tailrace.events.update_diff import NO_PATHS
+from tailrace.lake.bulk.kernel import KernelWriter, allocate, compiled_kernel
+from tailrace.lake.bulk.splicing import PADDING, Bytes, Group, Positions, Slices, slices_of, spliced
 from tailrace.lake.bulk.token_versions import TokenRewriter, rewriter_of
 from tailrace.lake.row_kinds import RowKind, RowKinds
 from tailrace.lake.schema import TOKEN_VERSION, Times, times_of
@@ -82,6 +84,11 @@ class KindWriter:
     token: TokenRewriter | None
     """None if tokens are shown as stored."""
 
+    @property
+    def parts(self) -> KernelWriter:
+        """For the compiled kernel."""
+        return *self.event.parts, None if self.token is None else self.token.parts
+
 
 class StoredRows:
     """A batch of the history, parted into what a stream shows as stored and the rest."""
@@ -120,6 +127,8 @@ class StoredRows:
             # No cluster time has rows of both.
             places = places + np.searchsorted(others.times, times)
             of_others = np.arange(len(others)) + np.searchsorted(times, others.times)
+        elif (found := self._compiled(writers, rows)) is not None:
+            return EventBlock(*found, times)
         count = len(rows) + len(of_others)
         all_times = np.empty(count, np.uint64)
         all_times[places] = times
@@ -133,6 +142,33 @@ class StoredRows:
             of_tokens.append(Group(of_others, [_slices(others.tokens, every)]))
         events = spliced(count, groups, pa.binary())
         return EventBlock(events, spliced(count, of_tokens, pa.string()), all_times)
+
+    def _compiled(
+        self, writers: dict[int, KindWriter], rows: Positions
+    ) -> tuple[pa.BinaryArray, pa.StringArray] | None:
+        """Events and tokens of some rows, made by the compiled kernel; None if others have to make them."""
+        kernel = compiled_kernel()
+        bits = self._batch.column("token_type_bits")
+        if kernel is None or not len(rows) or bits.null_count < len(bits):
+            return None
+        numbers = np.zeros(max(writers) + 1, np.int64)
+        numbers[list(writers)] = np.arange(len(writers))
+        made = kernel.show(
+            (document_lead(0), DOCUMENT_END, NO_PATHS),
+            _buffers(self._batch.column("token")),
+            _buffers(self._batch.column("event")),
+            rows,
+            numbers[self._codes[rows]],
+            [writer.parts for writer in writers.values()],
+            allocate,
+        )
+        if made is None:
+            return None
+        tokens, events = (None, *made[:2]), (None, *made[2:])
+        return (
+            pa.Array.from_buffers(pa.binary(), len(rows), events),
+            pa.Array.from_buffers(pa.string(), len(rows), tokens),
+        )
 
     def _tokens(self, writers: dict[int, KindWriter], rows: Positions) -> tuple[pa.StringArray, Positions]:
         """A column with the tokens of some rows, and where they are in it."""
@@ -218,6 +254,13 @@ class BlockReader:
         event = writer_of(kind, self._shape) if is_seen else None
         writer = None if event is None else KindWriter(event, rewriter_of(kind.kind, self._version))
         return is_seen is False or writer is not None, writer
+
+
+def _buffers(column: pa.Array) -> tuple[npt.NDArray[np.int32], Bytes]:
+    """The offsets and the data of a binary or text column."""
+    offsets = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
+    first, last = int(offsets[0]), int(offsets[-1])
+    return offsets - first, np.frombuffer(column.buffers()[2], np.uint8)[first:last]
 
 
 def _slices(column: pa.Array, rows: Positions) -> Slices:
