@@ -34,7 +34,7 @@ from tailrace.lake.bulk.kernel import NATIVE, NUMPY, VARIABLE, compiled_kernel
 from tests.oracle.real_server import missing_mongod, real_replica_set
 
 COLUMNS = ("_id", "operationType", "clusterTime", "ns", "documentKey", "fullDocument", "updateDescription")
-SINKS = ("parquet", "parquet", "parquet", "noop", "noop")
+SINKS = ("parquet", "parquet", "noop")
 SECONDS = 150
 """What one query may take"""
 BEAT_SECONDS = 0.1

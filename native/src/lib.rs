@@ -327,7 +327,9 @@ type GivenRewriter = ([Vec<u8>; 4], [Vec<u8>; 4], Vec<([u8; 2], usize)>);
 /// What is before a token, what is cut out, how to find a description; how tokens are rewritten.
 type GivenWriter = (Vec<u8>, (usize, usize), Option<Vec<usize>>, Option<GivenRewriter>);
 
-/// Events and tokens as a stream shows them; nothing if one of them is unusual.
+/// Offsets and data of tokens and of events as a stream shows them, and the places of rows that are left.
+///
+/// Nothing is returned if they are too large for one column.
 #[pyfunction(name = "show")]
 fn shown_events<'py>(
     shared: (Vec<u8>, Vec<u8>, Vec<u8>),
@@ -337,7 +339,7 @@ fn shown_events<'py>(
     kinds: PyBuffer<i64>,
     writers: Vec<GivenWriter>,
     allocate: Bound<'py, PyAny>,
-) -> PyResult<Option<[Bound<'py, PyAny>; 4]>> {
+) -> PyResult<Option<([Bound<'py, PyAny>; 4], Bound<'py, PyBytes>)>> {
     let py = allocate.py();
     let column = |(offsets, data): GivenBytes| -> PyResult<shown::Column> {
         Ok(shown::Column { offsets: offsets.to_vec(py)?, data: data.to_vec(py)? })
@@ -357,12 +359,9 @@ fn shown_events<'py>(
         return Ok(None);
     };
     let buffer = |bytes: &[u8]| placed(&allocate, bytes);
-    Ok(Some([
-        buffer(&made.token_ends)?,
-        buffer(&made.tokens)?,
-        buffer(&made.event_ends)?,
-        buffer(&made.events)?,
-    ]))
+    let columns =
+        [buffer(&made.token_ends)?, buffer(&made.tokens)?, buffer(&made.event_ends)?, buffer(&made.events)?];
+    Ok(Some((columns, PyBytes::new(py, &made.left))))
 }
 
 #[pymodule]

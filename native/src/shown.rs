@@ -50,6 +50,8 @@ pub struct Shown {
     pub token_ends: Vec<u8>,
     pub events: Vec<u8>,
     pub event_ends: Vec<u8>,
+    /// The places of rows that are unusual, and not shown here
+    pub left: Vec<u8>,
 }
 
 const TIME_DIGITS: usize = 16;
@@ -62,10 +64,7 @@ impl Shown {
             None => self.tokens.extend_from_slice(token),
             Some(rewriter) => self.rewritten(rewriter, token)?,
         }
-        self.event(shared, writer, before, stored)?;
-        self.token_ends.extend_from_slice(&i32::try_from(self.tokens.len()).ok()?.to_le_bytes());
-        self.event_ends.extend_from_slice(&i32::try_from(self.events.len()).ok()?.to_le_bytes());
-        Some(())
+        self.event(shared, writer, before, stored)
     }
 
     fn rewritten(&mut self, rewriter: &Rewriter, token: &[u8]) -> Option<()> {
@@ -132,7 +131,7 @@ impl Shown {
     }
 }
 
-/// Show rows of a history, each by the writer of its kind; `None` if one is unusual.
+/// Show rows of a history, each by the writer of its kind; `None` if they are too large for one column.
 pub fn show(
     shared: &Shared,
     tokens: &Column,
@@ -146,10 +145,21 @@ pub fn show(
     shown.events.reserve(tokens.data.len() + events.data.len());
     shown.token_ends.extend_from_slice(&[0; 4]);
     shown.event_ends.extend_from_slice(&[0; 4]);
-    for (&row, &kind) in rows.iter().zip(kinds) {
-        let row = usize::try_from(row).ok()?;
-        let writer = writers.get(usize::try_from(kind).ok()?)?;
-        shown.add(shared, writer, tokens.value(row)?, events.value(row)?)?;
+    for (place, (&row, &kind)) in rows.iter().zip(kinds).enumerate() {
+        let (token_end, event_end) = (shown.tokens.len(), shown.events.len());
+        let mut take = || {
+            let row = usize::try_from(row).ok()?;
+            let writer = writers.get(usize::try_from(kind).ok()?)?;
+            shown.add(shared, writer, tokens.value(row)?, events.value(row)?)
+        };
+        if take().is_some() {
+            shown.token_ends.extend_from_slice(&i32::try_from(shown.tokens.len()).ok()?.to_le_bytes());
+            shown.event_ends.extend_from_slice(&i32::try_from(shown.events.len()).ok()?.to_le_bytes());
+        } else {
+            shown.tokens.truncate(token_end);
+            shown.events.truncate(event_end);
+            shown.left.extend_from_slice(&(place as i64).to_le_bytes());
+        }
     }
     Some(shown)
 }

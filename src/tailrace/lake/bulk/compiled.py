@@ -222,14 +222,15 @@ def _given_column(column: pa.Array, kind: pa.DataType) -> KernelColumn:
     valid = None
     if column.null_count:
         valid = column.is_valid().to_numpy(zero_copy_only=False).tobytes()
-    if not pa.types.is_binary(kind) and not pa.types.is_string(kind):
-        return valid, None, column.cast(pa.int64()).fill_null(0).to_numpy().tobytes()
+    is_fixed = not pa.types.is_binary(kind) and not pa.types.is_string(kind)
     if not len(column):
-        return valid, bytes(4), b""
+        return valid, None if is_fixed else bytes(4), b""
+    if is_fixed:
+        return valid, None, column.cast(pa.int64()).fill_null(0).to_numpy().tobytes()
     _, offsets, data = column.buffers()
     used = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
     return valid, used.tobytes(), b"" if data is None else data.to_pybytes()
 
 
-NO_ROWS: Final = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in SCHEMA], schema=SCHEMA)
+NO_ROWS: Final = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in SCHEMA], schema=SCHEMA)
 _NOTHING_GIVEN: Final = _given(NO_ROWS)

@@ -101,11 +101,11 @@ class KernelModule(Protocol):
         kinds: object,
         writers: Sequence[KernelWriter],
         allocate: Allocate,
-    ) -> tuple[pa.Buffer, pa.Buffer, pa.Buffer, pa.Buffer] | None:
-        """Rows of a history as a stream shows them: offsets and data of tokens, and of events.
+    ) -> tuple[Sequence[pa.Buffer], bytes] | None:
+        """Rows of a history as a stream shows them: offsets and data of tokens and events; who is left.
 
         ``shared`` is what is around a token in its document, and the field that descriptions lose; a column
-        is its offsets and its data; a row's kind is the number of its writer. None if a row is unusual.
+        is its offsets and its data; a row's kind is the number of its writer. None if they are too large.
         """
 
 

@@ -7,7 +7,7 @@ together. What the stream makes of the other rows is put between them.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -90,6 +90,15 @@ class KindWriter:
         return *self.event.parts, None if self.token is None else self.token.parts
 
 
+class _Made(NamedTuple):
+    """Events and tokens of some rows."""
+
+    rows: Positions
+    """Which, among those that were asked for"""
+    events: pa.BinaryArray
+    tokens: pa.StringArray
+
+
 class StoredRows:
     """A batch of the history, parted into what a stream shows as stored and the rest."""
 
@@ -127,14 +136,24 @@ class StoredRows:
             # No cluster time has rows of both.
             places = places + np.searchsorted(others.times, times)
             of_others = np.arange(len(others)) + np.searchsorted(times, others.times)
-        elif (found := self._compiled(writers, rows)) is not None:
-            return EventBlock(*found, times)
+        made = self._compiled(writers, rows)
+        if made is not None and len(made.events) == len(rows) and not len(of_others):
+            return EventBlock(made.events, made.tokens, times)
         count = len(rows) + len(of_others)
         all_times = np.empty(count, np.uint64)
         all_times[places] = times
+        groups: list[Group] = []
+        of_tokens: list[Group] = []
+        if made is not None:
+            every = np.arange(len(made.events))
+            groups.append(Group(places[made.rows], [_slices(made.events, every)]))
+            of_tokens.append(Group(places[made.rows], [_slices(made.tokens, every)]))
+            is_left = np.ones(len(rows), np.bool_)
+            is_left[made.rows] = False
+            rows, places = rows[is_left], places[is_left]
         tokens, own = self._tokens(writers, rows)
-        groups = self._events(writers, rows, places, tokens, own)
-        of_tokens = [Group(places, [_slices(tokens, own)])]
+        groups += self._events(writers, rows, places, tokens, own)
+        of_tokens.append(Group(places, [_slices(tokens, own)]))
         if others is not None and len(of_others):
             all_times[of_others] = others.times
             every = np.arange(len(others))
@@ -143,31 +162,33 @@ class StoredRows:
         events = spliced(count, groups, pa.binary())
         return EventBlock(events, spliced(count, of_tokens, pa.string()), all_times)
 
-    def _compiled(
-        self, writers: dict[int, KindWriter], rows: Positions
-    ) -> tuple[pa.BinaryArray, pa.StringArray] | None:
-        """Events and tokens of some rows, made by the compiled kernel; None if others have to make them."""
+    def _compiled(self, writers: dict[int, KindWriter], rows: Positions) -> _Made | None:
+        """What the compiled kernel makes of some rows; None if there is none."""
         kernel = compiled_kernel()
-        bits = self._batch.column("token_type_bits")
-        if kernel is None or not len(rows) or bits.null_count < len(bits):
+        has_bits = self._batch.column("token_type_bits").is_valid().to_numpy(zero_copy_only=False)
+        usual = np.flatnonzero(~has_bits[rows])
+        if kernel is None or not len(usual):
             return None
         numbers = np.zeros(max(writers) + 1, np.int64)
         numbers[list(writers)] = np.arange(len(writers))
-        made = kernel.show(
+        taken = rows[usual]
+        found = kernel.show(
             (document_lead(0), DOCUMENT_END, NO_PATHS),
             _buffers(self._batch.column("token")),
             _buffers(self._batch.column("event")),
-            rows,
-            numbers[self._codes[rows]],
+            taken,
+            numbers[self._codes[taken]],
             [writer.parts for writer in writers.values()],
             allocate,
         )
-        if made is None:
+        if found is None:
             return None
-        tokens, events = (None, *made[:2]), (None, *made[2:])
-        return (
-            pa.Array.from_buffers(pa.binary(), len(rows), events),
-            pa.Array.from_buffers(pa.string(), len(rows), tokens),
+        (token_ends, tokens, event_ends, events), left = found
+        made = np.delete(usual, np.frombuffer(left, np.int64))
+        return _Made(
+            made,
+            pa.Array.from_buffers(pa.binary(), len(made), [None, event_ends, events]),
+            pa.Array.from_buffers(pa.string(), len(made), [None, token_ends, tokens]),
         )
 
     def _tokens(self, writers: dict[int, KindWriter], rows: Positions) -> tuple[pa.StringArray, Positions]:
