@@ -118,7 +118,7 @@ native: $(READY) ## the compiled kernel, built with cargo into the environment, 
 	@if command -v cargo > /dev/null; then \
 		$(BIN)/pip install --quiet --disable-pip-version-check --force-reinstall --no-deps ./native && \
 		$(BIN)/pytest -q -m "not slow" tests/lake/test_kernel.py tests/lake/test_bulk_rows.py \
-			tests/lake/test_bulk_forms.py -n 2; \
+			tests/lake/test_bulk_forms.py tests/lake/test_kernel_texts.py tests/spark/test_bulk_columns.py -n 2; \
 	else echo "SKIPPED: the compiled kernel needs cargo, which is not on the path; numpy makes the rows"; fi
 
 # In an environment of its own: what builds a package is not what it needs, and the wheel has to work with nothing else.

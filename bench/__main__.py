@@ -31,6 +31,7 @@ from bench import (
     sharded_streams,
     spark_history,
     spark_latency,
+    spark_stream,
 )
 from bench.server_process import PROFILE_VARIABLE
 from bench.spark_history import FULL_VARIABLE
@@ -58,6 +59,7 @@ BENCHMARKS = {
     "real-history": real_history.main,
     "mirror": mirror.main,
     "spark-latency": spark_latency.main,
+    "spark-stream": spark_stream.main,
     "sharded-spark": sharded_spark.main,
 }
 

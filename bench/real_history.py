@@ -2,11 +2,9 @@
 
 A driver with its default options writes to a real server, and the pipeline reads the oplog. The floor is what
 any program in Python has to do: read the same entries through PyMongo, as raw batches, and write the finished
-rows with pyarrow, in as many processes. `format("tailrace")` is read with the columns of the MongoDB Spark
-Connector as text, and written to Parquet, as the Connector's are. Peers are measured in the same run if the
-folder that TAILRACE_PEERS names has them: `debezium/` with DebeziumBench.class and `jars/`; `connector/` with
-connector.py, `jars/` and `venv/`. Without a real server nothing is measured. With ``--full`` there are
-five times as many changes, so that starting and planning a query count less.
+rows with pyarrow, in as many processes. Debezium is measured in the same run if the folder that
+TAILRACE_PEERS names has `debezium/` with DebeziumBench.class and `jars/`. Without a real server nothing is
+measured. With ``--full`` there are five times as many changes, so that starting and planning count less.
 """
 
 import os
@@ -26,11 +24,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 from pymongo import DeleteOne, MongoClient, UpdateOne
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from bench.figures import print_goal
 from bench.spark_history import FULL_VARIABLE
-from bench.spark_history_job import descendants, seconds_of, workers_seconds
+from bench.spark_history_job import workers_seconds
 from tailrace.events.cluster_time import to_timestamp
 from tailrace.lake.bulk.kernel import kernel_in_words
 from tailrace.lake.table import HistoryTable
@@ -39,19 +37,16 @@ from tailrace.pipeline.history.settings import PipelineSettings
 from tailrace.sources.deployments.deployment import DeploymentSource
 from tailrace.spark.command_sessions import start_session
 from tailrace.spark.history_job import HistoryJob
-from tailrace.spark.session import build_session
 from tests.oracle.real_server import missing_mongod, real_replica_set
 
 PEERS_VARIABLE = "TAILRACE_PEERS"
 PEER_SECONDS = 400
 DOCUMENTS, DOCUMENTS_FULL = 120_000, 600_000
 """Each is inserted; three of four are updated, and one of four deleted."""
-BATCH = 5_000
+BATCH = 1_000
 WORKERS = 2
 ROUNDS = 2
 DATABASE, COLLECTION = "shop", "orders"
-COLUMNS = ("_id", "operationType", "clusterTime", "ns", "documentKey", "fullDocument", "updateDescription")
-POLL_SECONDS = 0.1
 
 
 def changes() -> int:
@@ -62,15 +57,11 @@ def changes() -> int:
 def write(client: MongoClient[dict[str, Any]]) -> None:
     """Insert, update and delete documents, retryable as a driver does it by default."""
     orders = client[DATABASE][COLLECTION]
-    keys: list[Any] = []
-    documents = changes() // 2
-    for start in range(0, documents, BATCH):
-        keys += orders.insert_many([_order(number) for number in range(start, start + BATCH)]).inserted_ids
     change = {"$set": {"status": "paid", "total": 7.5}}
-    for start in range(0, documents * 3 // 4, BATCH):
-        orders.bulk_write([UpdateOne({"_id": key}, change) for key in keys[start : start + BATCH]])
-    for start in range(0, documents // 4, BATCH):
-        orders.bulk_write([DeleteOne({"_id": key}) for key in keys[start : start + BATCH]])
+    for start in range(0, changes() // 2, BATCH):
+        keys = orders.insert_many([_order(number) for number in range(start, start + BATCH)]).inserted_ids
+        orders.bulk_write([UpdateOne({"_id": key}, change) for key in keys[: BATCH * 3 // 4]])
+        orders.bulk_write([DeleteOne({"_id": key}) for key in keys[: BATCH // 4]])
 
 
 def _order(number: int) -> dict[str, Any]:
@@ -114,41 +105,6 @@ def floor(uri: str, table: HistoryTable, folder: Path) -> tuple[float, float]:
     return best, least
 
 
-def stream(uri: str, spark: SparkSession, start: float, folder: Path) -> tuple[float, float]:
-    """Drain `format("tailrace")` as connector.py does it; return rows a second, and processor seconds."""
-    schema = ", ".join(f"{name} string" for name in COLUMNS)
-    options = {
-        "connection.uri": uri,
-        "database": DATABASE,
-        "collection": COLLECTION,
-        "change.stream.startup.mode": "timestamp",
-        "change.stream.startup.mode.timestamp.start.at.operation.time": str(int(start)),
-    }
-    read = spark.readStream.format("tailrace").options(**options).schema(schema).load()
-    written, last, worked = 0, 0.0, 0.0
-    began, used = time.perf_counter(), _processes_seconds()
-
-    def keep(batch: DataFrame, _: int) -> None:
-        nonlocal written, last, worked
-        batch.write.format("parquet").mode("append").save(str(folder / "rows"))
-        written = spark.read.parquet(str(folder / "rows")).count()
-        last, worked = time.perf_counter(), _processes_seconds() - used
-
-    writer = read.writeStream.foreachBatch(keep).option("checkpointLocation", str(folder / "checkpoint"))
-    query = writer.trigger(processingTime="1 second").start()
-    while written < changes() and time.perf_counter() - began < PEER_SECONDS and query.isActive:
-        time.sleep(POLL_SECONDS)
-    query.stop()
-    if written != changes():
-        raise SystemExit(f'format("tailrace") returned {written} rows of {changes()}')
-    return written / (last - began), worked
-
-
-def _processes_seconds() -> float:
-    """The processor time of this process and its children, which are Spark and its workers."""
-    return time.process_time() + seconds_of(Path(f"/proc/{child}") for child in descendants(os.getpid()))
-
-
 def debezium(folder: Path, uri: str, start: float) -> "Peer":
     """Run Debezium's engine on the change stream."""
     program = folder / "debezium"
@@ -156,15 +112,6 @@ def debezium(folder: Path, uri: str, start: float) -> "Peer":
         return Peer(f"skipped: no {program}/DebeziumBench.class")
     command = ["java", "-cp", "jars/*:.", "DebeziumBench", uri, f"{DATABASE}.{COLLECTION}", str(changes())]
     return _peer([*command, str(int(start * 1000))], program)
-
-
-def connector(folder: Path, uri: str, start: float) -> "Peer":
-    """Run the MongoDB Spark Connector on the change stream."""
-    program = folder / "connector"
-    if not (program / "venv").exists():
-        return Peer(f"skipped: no {program}/venv")
-    command = ["venv/bin/python", "connector.py", "jars", uri, DATABASE, COLLECTION]
-    return _peer([*command, str(int(start)), str(changes())], program)
 
 
 @dataclass(frozen=True)
@@ -232,19 +179,8 @@ def main() -> None:
         print(f"  history pipeline      {rate:12,.0f} events/s, {each:.2f} µs of the workers each")
         print_goal("against the floor", rate / floor_rate, "0.50")
         print_goal("in processor time", floor_worked / min(run[2] for run in runs[1:]), "0.50")
-        spark = build_session(f"local[{WORKERS}]")
-        folders = [Path(name, f"stream{number}") for number in range(ROUNDS)]
-        streams = [stream(real.uri, spark, start, folder) for folder in folders]
-        spark.stop()
-        read_rate, read_worked = max(streams)
-        each = read_worked / changes() * 1e6
-        print(f'  format("tailrace")    {read_rate:12,.0f} rows/s, {each:.1f} µs of processor time each')
         peers = Path(os.environ.get(PEERS_VARIABLE) or "peers").absolute()
-        for title, run, own in (
-            ("Debezium", debezium, rate),
-            ("MongoDB Spark Connector", connector, read_rate),
-        ):
-            peer = run(peers, real.uri, start)
-            print(f"  {title:23} {peer.shown}")
-            if peer.rate:
-                print_goal(f"against {title}", own / peer.rate, "5.00")
+        peer = debezium(peers, real.uri, start)
+        print(f"  Debezium                {peer.shown}")
+        if peer.rate:
+            print_goal("against Debezium", rate / peer.rate, "5.00")

@@ -61,11 +61,11 @@ def workers_seconds() -> float:
 
 
 def seconds_of(processes: Iterable[Path]) -> float:
-    """The processor time of some processes, given by their folders in /proc."""
+    """The processor time of some processes, by their folders in /proc, and of their children that ended."""
     ticks = 0
     for folder in processes:
         with suppress(OSError):
-            times = (folder / "stat").read_text().rpartition(") ")[2].split()[11:13]
+            times = (folder / "stat").read_text().rpartition(") ")[2].split()[11:15]
             ticks += sum(map(int, times))
     return ticks / os.sysconf("SC_CLK_TCK")
 

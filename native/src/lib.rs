@@ -12,11 +12,14 @@ mod describe;
 mod dictionary;
 mod ends;
 mod envelope;
+mod json;
 mod keys;
 mod kinds;
 mod rows;
+mod shown;
 mod split;
 mod targets;
+mod texts;
 
 use columns::{COLUMNS, Columns, Finished, Merge, TooLarge};
 use ends::{Ends, SessionToken};
@@ -28,9 +31,10 @@ use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyBytes;
 use rows::{Operation, Row, Scan};
 use targets::Target;
+use texts::{Field, Uneven};
 
 /// Counts changes of what Python and the kernel expect of each other.
-const INTERFACE: u32 = 2;
+const INTERFACE: u32 = 3;
 
 /// The rows of the next slice may be much smaller.
 const MOST_RESERVED: usize = 16 << 20;
@@ -270,10 +274,102 @@ fn split_file(py: Python<'_>, memory: PyBackedBytes) -> (Bound<'_, PyBytes>, Bou
     (PyBytes::new(py, &ends), PyBytes::new(py, &times))
 }
 
+/// Bytes that Python has allocated.
+fn placed<'py>(allocate: &Bound<'py, PyAny>, bytes: &[u8]) -> PyResult<Bound<'py, PyAny>> {
+    let mut target = Target::new(allocate, bytes.len())?;
+    target.put(allocate, 0, bytes)?;
+    Ok(target.into_buffer())
+}
+
+/// Offsets and data of a column of text, and the rows that are left.
+type FoundTexts<'py> = (Bound<'py, PyBytes>, Bound<'py, PyAny>, Bound<'py, PyBytes>);
+/// The types of values, where they begin and end; and their texts, if they were asked for.
+type FoundField<'py> =
+    (Bound<'py, PyBytes>, Bound<'py, PyBytes>, Bound<'py, PyBytes>, Option<FoundTexts<'py>>);
+
+/// Fields of documents by their names, with their text or without.
+///
+/// A row without a document begins before 0. Nothing is returned if a document is damaged, or has a field
+/// twice, or one that is neither named nor ``ignored``.
+#[pyfunction(name = "fields")]
+fn found_fields<'py>(
+    memory: PyBuffer<u8>,
+    starts: PyBuffer<i64>,
+    ends: PyBuffer<i64>,
+    names: Vec<(PyBackedBytes, bool)>,
+    ignored: Option<Vec<Vec<u8>>>,
+    allocate: Bound<'py, PyAny>,
+) -> PyResult<Option<Vec<FoundField<'py>>>> {
+    let py = allocate.py();
+    let mut fields: Vec<Field> = names.iter().map(|(name, has_texts)| Field::new(name, *has_texts)).collect();
+    let memory = memory.to_vec(py)?;
+    match texts::find(&memory, &starts.to_vec(py)?, &ends.to_vec(py)?, &mut fields, ignored.as_deref()) {
+        Ok(()) => {}
+        Err(Uneven::Document) => return Ok(None),
+        Err(Uneven::TooLarge) => return Err(TooLarge.into()),
+    }
+    let mut found = Vec::new();
+    for field in fields {
+        let texts = field.texts.map(|texts| -> PyResult<FoundTexts<'py>> {
+            let data = placed(&allocate, texts.data())?;
+            Ok((PyBytes::new(py, &texts.ends), data, PyBytes::new(py, &texts.left)))
+        });
+        let bytes = |values: &[u8]| PyBytes::new(py, values);
+        found.push((bytes(&field.kinds), bytes(&field.starts), bytes(&field.ends), texts.transpose()?));
+    }
+    Ok(Some(found))
+}
+
+/// A column as its offsets and its data.
+type GivenBytes = (PyBuffer<i32>, PyBuffer<u8>);
+/// The pieces of stored tokens, of those that are shown, and the lengths of indexes by their first digits.
+type GivenRewriter = ([Vec<u8>; 4], [Vec<u8>; 4], Vec<([u8; 2], usize)>);
+/// What is before a token, what is cut out, how to find a description; how tokens are rewritten.
+type GivenWriter = (Vec<u8>, (usize, usize), Option<Vec<usize>>, Option<GivenRewriter>);
+
+/// Offsets and data of tokens and of events as a stream shows them, and the places of rows that are left.
+///
+/// Nothing is returned if they are too large for one column.
+#[pyfunction(name = "show")]
+fn shown_events<'py>(
+    shared: (Vec<u8>, Vec<u8>, Vec<u8>),
+    tokens: GivenBytes,
+    events: GivenBytes,
+    rows: PyBuffer<i64>,
+    kinds: PyBuffer<i64>,
+    writers: Vec<GivenWriter>,
+    allocate: Bound<'py, PyAny>,
+) -> PyResult<Option<([Bound<'py, PyAny>; 4], Bound<'py, PyBytes>)>> {
+    let py = allocate.py();
+    let column = |(offsets, data): GivenBytes| -> PyResult<shown::Column> {
+        Ok(shown::Column { offsets: offsets.to_vec(py)?, data: data.to_vec(py)? })
+    };
+    let writers: Vec<shown::Writer> = writers
+        .into_iter()
+        .map(|(lead, cut, jumps, rewriter)| {
+            let rewriter =
+                rewriter.map(|(stored, shown, index_sizes)| shown::Rewriter { stored, shown, index_sizes });
+            shown::Writer { lead, cut, jumps, rewriter }
+        })
+        .collect();
+    let (token_lead, token_end, no_paths) = shared;
+    let shared = shown::Shared { token_lead, token_end, no_paths };
+    let (rows, kinds) = (rows.to_vec(py)?, kinds.to_vec(py)?);
+    let Some(made) = shown::show(&shared, &column(tokens)?, &column(events)?, &rows, &kinds, &writers) else {
+        return Ok(None);
+    };
+    let buffer = |bytes: &[u8]| placed(&allocate, bytes);
+    let columns =
+        [buffer(&made.token_ends)?, buffer(&made.tokens)?, buffer(&made.event_ends)?, buffer(&made.events)?];
+    Ok(Some((columns, PyBytes::new(py, &made.left))))
+}
+
 #[pymodule]
 fn tailrace_native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("INTERFACE", INTERFACE)?;
     module.add("COLUMNS", COLUMNS.to_vec())?;
     module.add_function(wrap_pyfunction!(split_file, module)?)?;
+    module.add_function(wrap_pyfunction!(found_fields, module)?)?;
+    module.add_function(wrap_pyfunction!(shown_events, module)?)?;
     module.add_class::<Kernel>()
 }

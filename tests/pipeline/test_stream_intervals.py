@@ -21,6 +21,7 @@ from tailrace.events.layout.token import token_text
 from tailrace.events.resume_token import CURRENT_VERSION, ResumeToken
 from tailrace.events.stages.lookups import Lookups
 from tailrace.events.stream_release import StreamRelease
+from tailrace.lake.bulk.kernel import VARIABLE
 from tailrace.lake.commit import commit
 from tailrace.lake.table import HistoryTable
 from tailrace.pipeline.history.build import build
@@ -34,6 +35,7 @@ from tailrace.pipeline.streams.row_condition import ALL_ROWS, RowCondition
 from tailrace.pipeline.streams.stream_spec import StreamSpec, goes_on_after
 from tailrace.sources.archives.files import FilesSource
 from tailrace.sources.planning import Planner
+from tests.lake.bulk_comparison import KERNELS
 from tests.laws.law_seeds import BASE_SEED
 from tests.support.choices import any_filter, any_stream
 from tests.support.history import History, dump
@@ -176,7 +178,11 @@ def blocks_show_what_objects_show(history: History) -> None:
                 assert found == expected, version
 
 
-def test_blocks_of_any_release_show_what_its_streams_show() -> None:
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_blocks_of_any_release_show_what_its_streams_show(
+    kernel: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, kernel)
     check_histories(SEEDS[:4], blocks_show_what_objects_show)
 
 

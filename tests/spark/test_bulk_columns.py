@@ -23,9 +23,11 @@ from tailrace.bson import raw as rawbson
 from tailrace.errors import BsonError, CommandError
 from tailrace.events.layout.token import document_of_text
 from tailrace.events.stages.stage import VerbatimRow
+from tailrace.lake.bulk.kernel import VARIABLE
 from tailrace.pipeline.rows.schema import Documents, FaultMode, Output, RowLayout
 from tailrace.pipeline.streams.event_block import EventBlock
 from tailrace.spark.row_batches import RowBatches
+from tests.lake.bulk_comparison import KERNELS
 from tests.laws.law_seeds import BASE_SEED
 from tests.support.documents import DocumentMaker
 
@@ -34,6 +36,11 @@ TYPES: dict[Documents, DataType] = {
     Documents.JSON: StringType(),
     Documents.BSON: BinaryType(),
 }
+
+
+@pytest.fixture(autouse=True, params=KERNELS)
+def kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, request.param)
 
 
 def schema_of(shown: Documents) -> StructType:

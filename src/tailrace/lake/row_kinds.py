@@ -1,6 +1,7 @@
 """The kinds of the rows of a batch: operation, database, collection and UUID, read once for many rows."""
 
 from enum import Enum
+from functools import cache
 from typing import Final
 from uuid import UUID
 
@@ -20,7 +21,6 @@ from tailrace.lake.schema import CANONICAL
 _OPS: Final = {"insert": "i", "update": "u", "replace": "u", "delete": "d"}
 KIND_COLUMNS: Final = ("operation", "db", "coll", "uuid")
 
-_ENDING: Final = pa.array(sorted(frozenset().union(*INVALIDATING.values())))
 
 Codes = npt.NDArray[np.int64]
 
@@ -91,9 +91,15 @@ class RowKinds:
         return RowKind(head, self._kinds.of_head(head, operation))
 
 
+@cache
+def _ending() -> pa.StringArray:
+    """The operations that may end a stream; made late, because Arrow imports pandas for it."""
+    return pa.array(sorted(frozenset().union(*INVALIDATING.values())))
+
+
 def commands_of(rows: pa.RecordBatch) -> pa.RecordBatch:
     """The rows that may end a stream: those of drops and renames."""
-    return rows.filter(pc.is_in(rows.column("operation").cast(pa.string()), value_set=_ENDING))
+    return rows.filter(pc.is_in(rows.column("operation").cast(pa.string()), value_set=_ending()))
 
 
 def count_commands(rows: pa.Table) -> int:
@@ -104,7 +110,7 @@ def count_commands(rows: pa.Table) -> int:
 def _count_ending(operations: pa.Array) -> int:
     if isinstance(operations, pa.DictionaryArray):
         # Nearly always none of the few values is one, and the rows need not be looked at.
-        if not pc.is_in(operations.dictionary, value_set=_ENDING).true_count:
+        if not pc.is_in(operations.dictionary, value_set=_ending()).true_count:
             return 0
         operations = operations.dictionary_decode()
-    return int(pc.is_in(operations, value_set=_ENDING).true_count)
+    return int(pc.is_in(operations, value_set=_ending()).true_count)

@@ -199,6 +199,11 @@ class EventWriter:
         template = Template((_LEAD, TOKEN, DOCUMENT_END, *parts))
         return template.documents([[leads[size] for size in sizes], texts, *columns])
 
+    @property
+    def parts(self) -> tuple[bytes, tuple[int, int], Sequence[int] | None]:
+        """For the compiled kernel: what is before the token, what is cut out, how to find a description."""
+        return self._lead, self._cut, self._jumps
+
     def pieces(self, texts: Slices, stored: Slices) -> tuple[list[Piece], Flags]:
         """The same for `splicing.py`, and which rows `write` has to make instead."""
         start, stop = self._cut

@@ -7,6 +7,7 @@ cannot take together it converts one by one, with the code of `row_values.py`, w
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -26,7 +27,7 @@ from pyspark.sql.types import (
 from tailrace.bson import raw as rawbson
 from tailrace.bson.dates import FIRST_DATE, LAST_DATE, MICROSECONDS
 from tailrace.lake.bulk.splicing import Bytes, Group, Piece, Positions, Slices, items, slices_of, spliced
-from tailrace.lake.columns.bulk.alike import FieldRun, UnevenError, groups_of
+from tailrace.lake.columns.bulk.alike import FieldRun, UnevenError, groups_of, padded_buffer
 from tailrace.lake.columns.bulk.json_texts import timestamp_pieces, write_json
 from tailrace.lake.columns.bulk.pieces import written_groups
 from tailrace.lake.columns.bulk.variants import write_variants
@@ -39,15 +40,36 @@ _INTEGERS: Final = {rawbson.INT32: "<i4", rawbson.INT64: "<i8", rawbson.TIMESTAM
 class Source:
     """The bytes that fields are slices of."""
 
-    def __init__(self, data: Bytes) -> None:
-        self.data = data
-        self._raw: bytes | None = None
+    def __init__(self, column: pa.Array) -> None:
+        """From a binary column."""
+        self._column = column
+
+    @cached_property
+    def _padded(self) -> tuple[Bytes, Positions]:
+        return padded_buffer(self._column)
 
     @property
+    def data(self) -> Bytes:
+        """Padded for `items`."""
+        return self._padded[0]
+
+    @cached_property
+    def offsets(self) -> Positions:
+        """Where the values of the column begin and end."""
+        column = self._column
+        offsets = np.frombuffer(column.buffers()[1], np.int32)[column.offset :][: len(column) + 1]
+        return offsets.astype(np.int64) - int(offsets[0])
+
+    @cached_property
+    def buffer(self) -> Bytes:
+        """The same bytes, neither copied nor padded."""
+        column = self._column
+        first = int(np.frombuffer(column.buffers()[1], np.int32)[column.offset])
+        return np.frombuffer(column.buffers()[2], np.uint8)[first:][: self.offsets[-1]]
+
+    @cached_property
     def raw(self) -> bytes:
-        if self._raw is None:
-            self._raw = self.data.tobytes()
-        return self._raw
+        return self.buffer.tobytes()
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,11 +299,13 @@ class ColumnPlan:
 
     def __init__(self, data_type: DataType, kind: pa.DataType, path: str, conversions: Conversions) -> None:
         self._data_type = data_type
-        self._kind = kind
-        self._convert = conversions.compile(data_type, path)
-        self._fields: dict[bytes, ColumnPlan] = {}
+        self.kind = kind
+        self.convert = conversions.compile(data_type, path)
+        self.is_text = isinstance(data_type, StringType)
+        self.fields: dict[bytes, ColumnPlan] = {}
+        """Those of a struct"""
         if isinstance(data_type, StructType):
-            self._fields = {
+            self.fields = {
                 field.name.encode(): ColumnPlan(
                     field.dataType, kind.field(field.name).type, f"{path}.{field.name}", conversions
                 )
@@ -290,7 +314,7 @@ class ColumnPlan:
 
     def column(self, count: int) -> Column:
         """Return an empty one."""
-        data_type, kind, convert = self._data_type, self._kind, self._convert
+        data_type, kind, convert = self._data_type, self.kind, self.convert
         if isinstance(data_type, VariantType):
             return VariantColumn(count, convert, kind)
         if isinstance(data_type, StringType | BinaryType):
@@ -298,6 +322,6 @@ class ColumnPlan:
         if isinstance(data_type, LongType | IntegerType | TimestampType):
             return NumberColumn(count, convert, data_type, kind)
         if isinstance(data_type, StructType):
-            fields = {name: plan.column(count) for name, plan in self._fields.items()}
+            fields = {name: plan.column(count) for name, plan in self.fields.items()}
             return StructColumn(count, convert, kind, fields)
         return ObjectColumn(count, convert, kind)

@@ -14,8 +14,9 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.events.cluster_time import as_signed, seconds_of
 from tailrace.events.stages.stage import Row
+from tailrace.lake.bulk.kernel import compiled_kernel
 from tailrace.lake.bulk.splicing import Positions
-from tailrace.lake.columns.bulk.alike import FieldRun, UnevenError, padded_buffer
+from tailrace.lake.columns.bulk.alike import FieldRun, UnevenError
 from tailrace.log.shared_output import AnyRow
 from tailrace.pipeline.rows.schema import (
     CHANGE_TYPE,
@@ -29,6 +30,7 @@ from tailrace.pipeline.rows.schema import (
 )
 from tailrace.pipeline.streams.event_block import EventBlock
 from tailrace.spark.bulk_columns import Column, ColumnPlan, Source, Values, add_fields
+from tailrace.spark.compiled_columns import CompiledColumns
 from tailrace.spark.row_values import Conversions, Converter
 
 _MICROSECONDS: Final = 1_000_000
@@ -108,13 +110,32 @@ class RowBatches:
     # -- all rows at the same time ------------------------------------------------------------------------
 
     def _bulk_batch(self, block: EventBlock, add: _Add) -> pa.RecordBatch:
+        source = Source(block.events)
+        kernel = compiled_kernel()
+        if kernel is not None and self._layout.output is Output.COLUMNS:
+            return self._compiled_batch(block, CompiledColumns(kernel, source), source.offsets)
         columns = {name: plan.column(len(block)) for name, plan in zip(self._names, self._plans, strict=True)}
-        data, offsets = padded_buffer(block.events)
-        shown: dict[str, pa.Array] = add(block, Source(data), offsets, columns)
+        shown: dict[str, pa.Array] = add(block, source, source.offsets, columns)
         arrays = [shown[name] if name in shown else column.finish() for name, column in columns.items()]
         if self._conversions.faults:
             raise UnevenError  # which row it is
         return pa.RecordBatch.from_arrays(arrays, schema=self._arrow_schema)
+
+    def _compiled_batch(
+        self, block: EventBlock, columns: CompiledColumns, offsets: Positions
+    ) -> pa.RecordBatch:
+        plans = dict(zip(self._names, self._plans, strict=True))
+        wanted = {name: plans[column] for name, (column, _) in self._fields.items()}
+        ignored = {b"_id", *self._unnamed} if OTHER in plans else None
+        found = columns.columns(offsets[:-1], offsets[1:], wanted, ignored)
+        arrays = dict(zip([column for column, _ in self._fields.values()], found, strict=True))
+        if self._conversions.faults:
+            raise UnevenError  # which row it is
+        if TOKEN in plans:
+            arrays[TOKEN] = block.tokens
+        if OTHER in plans:
+            arrays[OTHER] = plans[OTHER].column(len(block)).finish()
+        return pa.RecordBatch.from_arrays([arrays[name] for name in self._names], schema=self._arrow_schema)
 
     def _add_columns(
         self, block: EventBlock, source: Source, offsets: Positions, columns: Mapping[str, Column]

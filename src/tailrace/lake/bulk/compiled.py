@@ -35,6 +35,7 @@ from tailrace.lake.bulk.kernel import (
     MadeColumn,
     Pieces,
     UnknownKind,
+    allocate,
 )
 from tailrace.lake.bulk.plain_entries import UPDATED
 from tailrace.lake.bulk.raw_entries import runs_of
@@ -164,7 +165,7 @@ class CompiledRows:
         """The rows of the last slice, and others of the same slice, in the order of their tokens."""
         given = _NOTHING_GIVEN if not others.num_rows else _given(others)
         try:
-            count, made = self._kernel.columns(times_of(others).tobytes(), given, self._images, _allocate)
+            count, made = self._kernel.columns(times_of(others).tobytes(), given, self._images, allocate)
         except OverflowError:
             raise too_large("more bytes") from None
         self._kernel.clear()
@@ -210,12 +211,6 @@ def _array(kind: pa.DataType, count: int, column: MadeColumn) -> pa.Array:
     return pa.DictionaryArray.from_arrays(indices, different, safe=False)
 
 
-def _allocate(size: int) -> tuple[pa.Buffer, memoryview]:
-    """Memory of Arrow's pool, and a view of it: the system is not asked for pages again and again."""
-    buffer = pa.allocate_buffer(size)
-    return buffer, memoryview(buffer).cast("B")
-
-
 def _given(rows: pa.RecordBatch) -> list[KernelColumn]:
     """Finished rows as the kernel takes them."""
     return [_given_column(rows.column(field.name), field.type) for field in SCHEMA]
@@ -227,14 +222,15 @@ def _given_column(column: pa.Array, kind: pa.DataType) -> KernelColumn:
     valid = None
     if column.null_count:
         valid = column.is_valid().to_numpy(zero_copy_only=False).tobytes()
-    if not pa.types.is_binary(kind) and not pa.types.is_string(kind):
-        return valid, None, column.cast(pa.int64()).fill_null(0).to_numpy().tobytes()
+    is_fixed = not pa.types.is_binary(kind) and not pa.types.is_string(kind)
     if not len(column):
-        return valid, bytes(4), b""
+        return valid, None if is_fixed else bytes(4), b""
+    if is_fixed:
+        return valid, None, column.cast(pa.int64()).fill_null(0).to_numpy().tobytes()
     _, offsets, data = column.buffers()
     used = np.frombuffer(offsets, np.int32)[column.offset : column.offset + len(column) + 1]
     return valid, used.tobytes(), b"" if data is None else data.to_pybytes()
 
 
-NO_ROWS: Final = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in SCHEMA], schema=SCHEMA)
+NO_ROWS: Final = pa.RecordBatch.from_arrays([pa.nulls(0, field.type) for field in SCHEMA], schema=SCHEMA)
 _NOTHING_GIVEN: Final = _given(NO_ROWS)

@@ -17,7 +17,7 @@ from tailrace.lake.schema import SCHEMA
 
 VARIABLE: Final = "TAILRACE_KERNEL"
 NUMPY, NATIVE = "numpy", "native"
-_INTERFACE: Final = 2
+_INTERFACE: Final = 3
 
 Pieces: TypeAlias = tuple[Sequence[bytes], bytes]
 """The fixed pieces of a template, and a letter for each hole between them"""
@@ -32,6 +32,18 @@ KernelColumn: TypeAlias = tuple[bytes | None, bytes | None, bytes]
 MadeColumn: TypeAlias = tuple[pa.Buffer | None, pa.Buffer | None, pa.Buffer, int, tuple[bytes, bytes] | None]
 """(which rows are not null; offsets; data, and how many bytes of it are used; offsets and data of the values,
 if the column has a dictionary)"""
+
+FoundTexts: TypeAlias = tuple[bytes, pa.Buffer, bytes]
+"""(offsets and data of a column of text, rows that are left)"""
+FoundField: TypeAlias = tuple[bytes, bytes, bytes, FoundTexts | None]
+"""(types of the values, 0 for none; where they begin; where they end; their texts, if they were asked for)"""
+KernelRewriter: TypeAlias = tuple[Sequence[bytes], Sequence[bytes], Sequence[tuple[bytes, int]]]
+"""(what is around time, index and key of a stored token; the same of a shown one; lengths of indexes by their
+first digits)"""
+KernelWriter: TypeAlias = tuple[bytes, tuple[int, int], Sequence[int] | None, KernelRewriter | None]
+"""(what is before the token, what is cut out, how to find a description; how tokens are rewritten)"""
+Allocate: TypeAlias = Callable[[int], tuple[pa.Buffer, memoryview]]
+"""Memory of some bytes, and a view of it"""
 
 
 class Kernel(Protocol):
@@ -51,7 +63,7 @@ class Kernel(Protocol):
         times: bytes,
         finished: Sequence[KernelColumn],
         images: Sequence[bytes | None],
-        allocate: Callable[[int], tuple[pa.Buffer, memoryview]],
+        allocate: Allocate,
     ) -> tuple[int, list[MadeColumn]]: ...
 
 
@@ -65,6 +77,36 @@ class KernelModule(Protocol):
 
     def split(self, memory: bytes) -> tuple[bytes, bytes]:
         """Where whole documents at the beginning of some bytes end, and their times; 0 for an unknown one."""
+
+    def fields(
+        self,
+        memory: object,
+        starts: object,
+        ends: object,
+        names: Sequence[tuple[bytes, bool]],
+        ignored: Sequence[bytes] | None,
+        allocate: Allocate,
+    ) -> Sequence[FoundField] | None:
+        """Fields of documents by their names, with texts or without; a row that begins before 0 has none.
+
+        None if documents have to be read one by one, also for a field that is neither named nor ignored.
+        """
+
+    def show(
+        self,
+        shared: tuple[bytes, bytes, bytes],
+        tokens: tuple[object, object],
+        events: tuple[object, object],
+        rows: object,
+        kinds: object,
+        writers: Sequence[KernelWriter],
+        allocate: Allocate,
+    ) -> tuple[Sequence[pa.Buffer], bytes] | None:
+        """Rows of a history as a stream shows them: offsets and data of tokens and events; who is left.
+
+        ``shared`` is what is around a token in its document, and the field that descriptions lose; a column
+        is its offsets and its data; a row's kind is the number of its writer. None if they are too large.
+        """
 
 
 def compiled_kernel() -> KernelModule | None:
@@ -97,3 +139,9 @@ def _installed() -> tuple[KernelModule | None, str]:
     if module.INTERFACE != _INTERFACE or SCHEMA.names != module.COLUMNS:
         return None, "the installed tailrace-native is of another release"
     return module, ""
+
+
+def allocate(size: int) -> tuple[pa.Buffer, memoryview]:
+    """Memory of Arrow's pool, and a view of it: the system is not asked for pages again and again."""
+    buffer = pa.allocate_buffer(size)
+    return buffer, memoryview(buffer).cast("B")

@@ -11,6 +11,7 @@ import numpy as np
 from tailrace.events.change_event import EventKind
 from tailrace.events.event_token import index_hex
 from tailrace.events.layout.token import change_token
+from tailrace.lake.bulk.kernel import KernelRewriter
 from tailrace.lake.bulk.splicing import Piece, Slices, items, lines
 from tailrace.lake.schema import TOKEN_VERSION
 
@@ -20,6 +21,9 @@ for _index in (0, 1, 1 << 7, 1 << 15, 1 << 23):
     _INDEX_SIZES[int.from_bytes(index_hex(_index)[:2], "little")] = len(index_hex(_index))
 _INDEX_SIZES.flags.writeable = False
 """By its first two digits, how many digits an index has"""
+_SIZES_BY_DIGITS: Final = [
+    (index_hex(index)[:2], len(index_hex(index))) for index in (0, 1, 1 << 7, 1 << 15, 1 << 23)
+]
 
 
 class TokenRewriter:
@@ -30,6 +34,11 @@ class TokenRewriter:
     def __init__(self, kind: EventKind, version: int) -> None:
         self._stored = kind.token.fixed
         self._shown = change_token(kind.operation_type, kind.uuid, version).fixed
+
+    @property
+    def parts(self) -> KernelRewriter:
+        """For the compiled kernel."""
+        return self._stored, self._shown, _SIZES_BY_DIGITS
 
     def pieces(self, texts: Slices) -> list[Piece]:
         """The texts in the other version, for `splicing.py`; ``texts`` are stored ones."""

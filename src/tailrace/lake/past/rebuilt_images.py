@@ -30,7 +30,7 @@ _RENAME: Final = "rename"
 _COMMANDS: Final = frozenset({"drop", _RENAME})
 _TARGET: Final = b"dropTarget"
 _BINARY_HEADER: Final = 5
-_READ: Final = pa.array(sorted(CHANGES | _COMMANDS))
+_READ: Final = sorted(CHANGES | _COMMANDS)
 _CHANGING: Final = frozenset("iud")
 _BATCH_ROWS: Final = 1024
 """Rows of a batch: what else waits for the same thread waits for one at most."""
@@ -121,7 +121,8 @@ class VersionsOfHistory:
 
     def _is_read(self, batch: pa.RecordBatch) -> pa.Array:
         operation = batch.column("operation").cast(pa.string())
-        wanted = pc.or_(pc.is_null(operation), pc.fill_null(pc.is_in(operation, value_set=_READ), False))
+        is_read = pc.is_in(operation, value_set=pa.array(_READ))
+        wanted = pc.or_(pc.is_null(operation), pc.fill_null(is_read, False))
         if self._database is None:
             return wanted
         database = batch.column("db").cast(pa.string())

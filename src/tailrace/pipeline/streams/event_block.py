@@ -7,16 +7,18 @@ together. What the stream makes of the other rows is put between them.
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
 from tailrace.events.layout.fields import Shape
-from tailrace.events.layout.token import document_of_text, token_text
+from tailrace.events.layout.token import DOCUMENT_END, document_lead, document_of_text, token_text
 from tailrace.events.stages.stage import Row, VerbatimRow
-from tailrace.lake.bulk.splicing import PADDING, Group, Positions, Slices, slices_of, spliced
+from tailrace.events.update_diff import NO_PATHS
+from tailrace.lake.bulk.kernel import KernelWriter, allocate, compiled_kernel
+from tailrace.lake.bulk.splicing import PADDING, Bytes, Group, Positions, Slices, slices_of, spliced
 from tailrace.lake.bulk.token_versions import TokenRewriter, rewriter_of
 from tailrace.lake.row_kinds import RowKind, RowKinds
 from tailrace.lake.schema import TOKEN_VERSION, Times, times_of
@@ -82,6 +84,20 @@ class KindWriter:
     token: TokenRewriter | None
     """None if tokens are shown as stored."""
 
+    @property
+    def parts(self) -> KernelWriter:
+        """For the compiled kernel."""
+        return *self.event.parts, None if self.token is None else self.token.parts
+
+
+class _Made(NamedTuple):
+    """Events and tokens of some rows."""
+
+    rows: Positions
+    """Which, among those that were asked for"""
+    events: pa.BinaryArray
+    tokens: pa.StringArray
+
 
 class StoredRows:
     """A batch of the history, parted into what a stream shows as stored and the rest."""
@@ -120,12 +136,24 @@ class StoredRows:
             # No cluster time has rows of both.
             places = places + np.searchsorted(others.times, times)
             of_others = np.arange(len(others)) + np.searchsorted(times, others.times)
+        made = self._compiled(writers, rows)
+        if made is not None and len(made.events) == len(rows) and not len(of_others):
+            return EventBlock(made.events, made.tokens, times)
         count = len(rows) + len(of_others)
         all_times = np.empty(count, np.uint64)
         all_times[places] = times
+        groups: list[Group] = []
+        of_tokens: list[Group] = []
+        if made is not None:
+            every = np.arange(len(made.events))
+            groups.append(Group(places[made.rows], [_slices(made.events, every)]))
+            of_tokens.append(Group(places[made.rows], [_slices(made.tokens, every)]))
+            is_left = np.ones(len(rows), np.bool_)
+            is_left[made.rows] = False
+            rows, places = rows[is_left], places[is_left]
         tokens, own = self._tokens(writers, rows)
-        groups = self._events(writers, rows, places, tokens, own)
-        of_tokens = [Group(places, [_slices(tokens, own)])]
+        groups += self._events(writers, rows, places, tokens, own)
+        of_tokens.append(Group(places, [_slices(tokens, own)]))
         if others is not None and len(of_others):
             all_times[of_others] = others.times
             every = np.arange(len(others))
@@ -133,6 +161,35 @@ class StoredRows:
             of_tokens.append(Group(of_others, [_slices(others.tokens, every)]))
         events = spliced(count, groups, pa.binary())
         return EventBlock(events, spliced(count, of_tokens, pa.string()), all_times)
+
+    def _compiled(self, writers: dict[int, KindWriter], rows: Positions) -> _Made | None:
+        """What the compiled kernel makes of some rows; None if there is none."""
+        kernel = compiled_kernel()
+        has_bits = self._batch.column("token_type_bits").is_valid().to_numpy(zero_copy_only=False)
+        usual = np.flatnonzero(~has_bits[rows])
+        if kernel is None or not len(usual):
+            return None
+        numbers = np.zeros(max(writers) + 1, np.int64)
+        numbers[list(writers)] = np.arange(len(writers))
+        taken = rows[usual]
+        found = kernel.show(
+            (document_lead(0), DOCUMENT_END, NO_PATHS),
+            _buffers(self._batch.column("token")),
+            _buffers(self._batch.column("event")),
+            taken,
+            numbers[self._codes[taken]],
+            [writer.parts for writer in writers.values()],
+            allocate,
+        )
+        if found is None:
+            return None
+        (token_ends, tokens, event_ends, events), left = found
+        made = np.delete(usual, np.frombuffer(left, np.int64))
+        return _Made(
+            made,
+            pa.Array.from_buffers(pa.binary(), len(made), [None, event_ends, events]),
+            pa.Array.from_buffers(pa.string(), len(made), [None, token_ends, tokens]),
+        )
 
     def _tokens(self, writers: dict[int, KindWriter], rows: Positions) -> tuple[pa.StringArray, Positions]:
         """A column with the tokens of some rows, and where they are in it."""
@@ -218,6 +275,13 @@ class BlockReader:
         event = writer_of(kind, self._shape) if is_seen else None
         writer = None if event is None else KindWriter(event, rewriter_of(kind.kind, self._version))
         return is_seen is False or writer is not None, writer
+
+
+def _buffers(column: pa.Array) -> tuple[npt.NDArray[np.int32], Bytes]:
+    """The offsets and the data of a binary or text column."""
+    offsets = np.frombuffer(column.buffers()[1], np.int32)[column.offset : column.offset + len(column) + 1]
+    first, last = int(offsets[0]), int(offsets[-1])
+    return offsets - first, np.frombuffer(column.buffers()[2], np.uint8)[first:last]
 
 
 def _slices(column: pa.Array, rows: Positions) -> Slices:
