@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tailrace.lake.table import HistoryTable
 from tailrace.testing.replica_set import ReplicaSet
 from tailrace.testing.sharded_cluster import ShardedCluster
 from tests.cli.console import Here
@@ -113,6 +114,17 @@ def test_a_history_is_shown_without_its_server(here: Here, history: str, tokens:
     assert "compiled" in shown["kernel"][0] or "numpy" in shown["kernel"][0]
     parent = here("status", str(Path(history).parent), "--max-lag", "1000d")
     assert rows(parent.lines)["history"] == shown["history"]
+
+
+def test_a_history_that_was_only_created_has_no_lag(here: Here, tmp_path: Path) -> None:
+    HistoryTable.create(str(tmp_path), identity="one", begins=0)
+    outcome = here("status", tmp_path)
+    assert outcome.code == 1
+    assert outcome.lines[0] == f"history     {tmp_path}: nothing is stored yet"
+    assert rows(outcome.lines)["wrong"] == [
+        "nothing is stored in the history yet; read the log of the pipeline"
+    ]
+    assert json.loads(here("status", tmp_path, "--json").output)["history"]["through"] is None
 
 
 def test_an_old_history_is_degraded(here: Here, history: str, tokens: list[str]) -> None:

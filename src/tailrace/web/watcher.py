@@ -191,8 +191,8 @@ def _shown_window(window: LogWindow) -> Figures:
 
 def _with_lag(history: Figures, oplogs: list[LogWindow]) -> Figures:
     newest = max((window.newest for window in oplogs), default=None)
-    if newest is None or "through" not in history:
-        return history
+    if newest is None or not history.get("through"):
+        return history  # nothing is stored yet
     return {**history, "lagSeconds": max(newest - history["through"], 0)}
 
 

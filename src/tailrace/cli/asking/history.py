@@ -28,11 +28,16 @@ class HistoryFacts:
     lag_seconds: float
     bytes_per_day: float | None = None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether it was created, and nothing is stored yet."""
+        return self.through == 0
+
     def as_document(self) -> dict[str, Any]:
         return {
             "place": self.place,
             "begins": words.moment(seconds_of(self.begins)),
-            "through": words.moment(seconds_of(self.through)),
+            "through": None if self.is_empty else words.moment(seconds_of(self.through)),
             "events": self.events,
             "files": self.files,
             "bytes": self.bytes,
@@ -41,6 +46,8 @@ class HistoryFacts:
         }
 
     def in_words(self) -> str:
+        if self.is_empty:
+            return f"{self.place}: nothing is stored yet"
         growth = "" if self.bytes_per_day is None else f", {words.size(self.bytes_per_day)} a day"
         begins = f"after {words.moment(seconds_of(self.begins))}" if self.begins else "from the beginning"
         return (
@@ -72,7 +79,7 @@ def facts_of(table: "HistoryTable", now: float) -> HistoryFacts:
         table.rows,
         len(table.files),
         table.size,
-        max(now - seconds_of(table.through), 0.0),
+        max(now - seconds_of(table.through), 0.0) if table.through else 0.0,
         table.size * _DAY / seconds if seconds > 0 else None,
     )
 
@@ -88,5 +95,5 @@ def facts_of_server(section: dict[str, Any]) -> HistoryFacts | None:
         int(section["events"]),
         int(section["files"]),
         int(section["bytes"]),
-        float(section["lagSeconds"]),
+        float(section["lagSeconds"]) if section["through"].time else 0.0,
     )

@@ -55,6 +55,9 @@ class Report:
             self._judge_streams(found, max_lag)
             if isinstance(found.groups, list):
                 self.faults += [fault for group in found.groups for fault in faults_of_group(group, max_lag)]
+        has_pipeline = found is not None and found.pipeline is not None  # which is judged by its state
+        if self.history is not None and self.history.is_empty and not has_pipeline:
+            self.faults.append("nothing is stored in the history yet; read the log of the pipeline")
         if self.history is not None and self.history.lag_seconds > max_lag:
             self.faults.append(
                 f"the history is {words.span(self.history.lag_seconds)} after its source, more than "
@@ -141,7 +144,8 @@ class Report:
                 rows.append(("pipeline", _pipeline(found.pipeline)))
         if self.history is not None:
             rows.append(("history", self.history.in_words()))
-            rows.append(("lag", words.span(self.history.lag_seconds)))
+            if not self.history.is_empty:
+                rows.append(("lag", words.span(self.history.lag_seconds)))
         elif found is not None and found.has_history:
             rows.append(("history", "not there yet; the pipeline creates it"))
         if self.mirror is not None:
