@@ -18,12 +18,11 @@ from tailrace.events.scope import Scope, check_kept
 from tailrace.lake.past.base import BasePlan, BaseRange, Bases, add_plan, write_range
 from tailrace.lake.schema import times_of
 from tailrace.lake.table import HistoryTable
+from tailrace.pipeline.streams.snapshot import RANGE_DOCUMENTS
 from tailrace.sources.deployments.collections import CollectionFacts, CollectionReader
 from tailrace.sources.deployments.deployment import DeploymentSource
-from tailrace.sources.deployments.document_range import DocumentRange, lacks_snapshots
+from tailrace.sources.deployments.document_range import DocumentRange, lacks_snapshots, snapshots_missing
 
-RANGE_DOCUMENTS: Final = 100_000
-"""About how many documents one range has"""
 _ATTEMPTS: Final = 3
 _GONE: Final = frozenset({int(ErrorCode.SnapshotTooOld), int(ErrorCode.SnapshotUnavailable)})
 
@@ -131,9 +130,8 @@ class BaseRecorder:
             plan = BasePlan(namespace, uuid, created, is_needed=False)
         else:
             at = self._reader.newest_time()
-            parts = -(-self._reader.estimated_count(namespace) // self._range_documents)
-            starts = [] if facts.has_collation else self._reader.bounds(namespace, parts)
-            plan = BasePlan(namespace, uuid, at, tuple(starts), not facts.has_collation)
+            starts = tuple(self._reader.starts(facts, self._range_documents))
+            plan = BasePlan(namespace, uuid, at, starts, not facts.has_collation)
         add_plan(self._table.store, plan)
         return plan
 
@@ -162,9 +160,7 @@ class BaseRecorder:
                 return None
             except CommandError as error:
                 if lacks_snapshots(error):
-                    raise CommandError(
-                        error.code, f"a snapshot of {namespace} needs MongoDB 5.0 or later: {error}"
-                    ) from None
+                    raise snapshots_missing(error, namespace) from None
                 if error.code not in _GONE or attempt + 1 == _ATTEMPTS:
                     raise
             else:

@@ -24,13 +24,13 @@ from tailrace.namespaces import NamespaceChoice
 from tailrace.pipeline.streams.event_block import BlockRow
 from tailrace.pipeline.streams.event_source import Blocks
 from tailrace.query.match import compile_match
-from tailrace.sources.deployments.document_range import DocumentRange, lacks_snapshots
+from tailrace.sources.deployments.document_range import DocumentRange, lacks_snapshots, snapshots_missing
 
 if TYPE_CHECKING:
     from tailrace.sources.deployments.collections import CollectionReader
 
 RANGE_DOCUMENTS: Final = 100_000
-"""About how many documents one task reads"""
+"""About how many documents one range has"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +80,7 @@ class Snapshot:
                 if namespace == _named(scope):
                     raise UsageError(f"{namespace} has no snapshot: {facts.why_not}")
                 continue
-            parts = -(-reader.estimated_count(namespace) // range_documents)
-            starts = [] if facts.has_collation else reader.bounds(namespace, parts)
+            starts = reader.starts(facts, range_documents)
             uuid = (facts.uuid or b"").hex()
             found.append(
                 SnapshotCollection(namespace, uuid, not facts.has_collation, CopyState.planned(starts))
@@ -207,10 +206,7 @@ class ReadEvents:
 
 def _explained(error: CommandError, namespace: str) -> CommandError:
     if lacks_snapshots(error):
-        return CommandError(
-            error.code,
-            f"a snapshot of {namespace} needs MongoDB 5.0 or later: {error}",
-        )
+        return snapshots_missing(error, namespace)
     if error.code in (ErrorCode.SnapshotTooOld, ErrorCode.SnapshotUnavailable):
         return CommandError(
             error.code,

@@ -104,6 +104,13 @@ class CollectionReader:
         with driver_errors(self._uri, rights.documents_of(namespace)):
             return self._client[database][collection].estimated_document_count()
 
+    def starts(self, facts: CollectionFacts, range_documents: int) -> list[bytes]:
+        """Documents with the least `_id` of each range but the first; a range has about so many documents."""
+        if facts.has_collation:
+            return []  # the index has another order than `_id`
+        parts = -(-self.estimated_count(facts.namespace) // range_documents)
+        return self.bounds(facts.namespace, parts)
+
     def bounds(self, namespace: str, parts: int) -> list[bytes]:
         """Documents with an `_id` that cut a collection into at most ``parts`` ranges of about equal size."""
         if parts < 2:

@@ -29,3 +29,8 @@ class DocumentRange:
 def lacks_snapshots(error: CommandError) -> bool:
     """Whether an error means that a server cannot read at a cluster time at all."""
     return error.code in NO_SNAPSHOTS
+
+
+def snapshots_missing(error: CommandError, namespace: str) -> CommandError:
+    """The error of a server that cannot read at a cluster time, in a sentence for people."""
+    return CommandError(error.code, f"a snapshot of {namespace} needs MongoDB 5.0 or later: {error}")
