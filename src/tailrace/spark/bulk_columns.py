@@ -1,18 +1,21 @@
 """Columns of Spark's types, built of many BSON values at the same time.
 
 A column is given the values of one field, group by group, and writes them where their rows are. What it
-cannot take together it converts one by one, with the code of `row_values.py`, which decides what fits.
+cannot take together it converts one by one, with the code of `row_values.py`, which decides what fits. Where
+the compiled kernel is installed, it finds the fields and writes text, with the same result.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from itertools import repeat
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql.types import (
     BinaryType,
     DataType,
@@ -26,7 +29,19 @@ from pyspark.sql.types import (
 
 from tailrace.bson import raw as rawbson
 from tailrace.bson.dates import FIRST_DATE, LAST_DATE, MICROSECONDS
-from tailrace.lake.bulk.splicing import Bytes, Group, Piece, Positions, Slices, items, slices_of, spliced
+from tailrace.errors import BsonError
+from tailrace.lake.bulk.kernel import FoundField, FoundTexts, KernelModule, allocate
+from tailrace.lake.bulk.splicing import (
+    Bytes,
+    Group,
+    Piece,
+    Positions,
+    Slices,
+    items,
+    slices_of,
+    spliced,
+    too_large,
+)
 from tailrace.lake.columns.bulk.alike import FieldRun, UnevenError, groups_of, padded_buffer
 from tailrace.lake.columns.bulk.json_texts import timestamp_pieces, write_json
 from tailrace.lake.columns.bulk.pieces import written_groups
@@ -325,3 +340,88 @@ class ColumnPlan:
             fields = {name: plan.column(count) for name, plan in self.fields.items()}
             return StructColumn(count, convert, kind, fields)
         return ObjectColumn(count, convert, kind)
+
+
+class _FieldRuns(NamedTuple):
+    """The values of a field in all rows: their types, 0 for none, and where they begin and end."""
+
+    kinds: npt.NDArray[np.uint8]
+    starts: Positions
+    ends: Positions
+
+
+class CompiledColumns:
+    """Builds columns of the fields that the compiled kernel finds in documents of one source.
+
+    The kernel writes text as it goes; columns of other types are built of the places of their values.
+    """
+
+    def __init__(self, kernel: KernelModule, source: Source) -> None:
+        self._kernel = kernel
+        self._source = source
+
+    def columns(
+        self,
+        starts: Positions,
+        ends: Positions,
+        plans: Mapping[bytes, ColumnPlan],
+        ignored: Collection[bytes] | None = None,
+    ) -> list[pa.Array]:
+        """The columns of some fields, in order; a row that begins before 0 has no document.
+
+        Raises `UnevenError` if documents have to be read one by one; also for a field that is neither named
+        nor ``ignored``, unless that is None.
+        """
+        names = [(name, plan.is_text) for name, plan in plans.items()]
+        leave = None if ignored is None else list(ignored)
+        try:
+            found = self._kernel.fields(self._source.buffer, starts, ends, names, leave, allocate)
+        except OverflowError:
+            raise too_large("more bytes") from None
+        if found is None:
+            raise UnevenError
+        return [self._column(*each) for each in zip(plans.items(), found, strict=True)]
+
+    def _column(self, named: tuple[bytes, ColumnPlan], found: FoundField) -> pa.Array:
+        name, plan = named
+        kinds, starts, ends = runs = _FieldRuns(
+            np.frombuffer(found[0], np.uint8),
+            np.frombuffer(found[1], np.int64),
+            np.frombuffer(found[2], np.int64),
+        )
+        if found[3] is not None:
+            return self._texts(plan, found[3], runs)
+        if plan.fields:
+            return self._structs(plan, runs)
+        column = plan.column(len(kinds))
+        for kind in np.unique(kinds).tolist():
+            if kind:
+                rows = np.flatnonzero(kinds == kind)
+                column.add(Values(self._source, rows, FieldRun(kind, name, starts[rows], ends[rows])))
+        return column.finish()
+
+    def _structs(self, plan: ColumnPlan, found: _FieldRuns) -> pa.Array:
+        is_there = found.kinds == rawbson.DOCUMENT
+        if (found.kinds[~is_there] != 0).any():
+            raise UnevenError
+        starts = np.where(is_there, found.starts, -1)
+        parts = self.columns(starts, found.ends, plan.fields)
+        return pa.StructArray.from_arrays(parts, fields=list(plan.kind), mask=pa.array(~is_there))
+
+    def _texts(self, plan: ColumnPlan, texts: FoundTexts, found: _FieldRuns) -> pa.Array:
+        offsets, data, left = texts
+        is_there = found.kinds != 0
+        valid = None if is_there.all() else pa.py_buffer(np.packbits(is_there, bitorder="little"))
+        count = len(is_there)
+        column = pa.Array.from_buffers(plan.kind, count, [valid, pa.py_buffer(offsets), data])
+        rows = np.frombuffer(left, np.int64)
+        if not len(rows):
+            return column
+        places = (found.kinds[rows].tolist(), found.starts[rows].tolist(), found.ends[rows].tolist())
+        try:
+            shown = list(map(plan.convert, repeat(self._source.raw), *places))
+        except BsonError:
+            raise UnevenError from None  # which row it is
+        is_left = np.zeros(count, np.bool_)
+        is_left[rows] = True
+        return pc.replace_with_mask(column, pa.array(is_left), pa.array(shown, plan.kind))

@@ -29,8 +29,7 @@ from tailrace.pipeline.rows.schema import (
     RowLayout,
 )
 from tailrace.pipeline.streams.event_block import EventBlock
-from tailrace.spark.bulk_columns import Column, ColumnPlan, Source, Values, add_fields
-from tailrace.spark.compiled_columns import CompiledColumns
+from tailrace.spark.bulk_columns import Column, ColumnPlan, CompiledColumns, Source, Values, add_fields
 from tailrace.spark.row_values import Conversions, Converter
 
 _MICROSECONDS: Final = 1_000_000
