@@ -95,8 +95,9 @@ def test_try_next_sends_one_get_more_and_shows_a_newer_token(
         {"errorCode": 11602, "errorLabels": LABEL},
         {"errorCode": 10107, "errorLabels": LABEL},
         {"errorCode": 280, "errorLabels": LABEL},
+        {"errorCode": 13436, "errorLabels": []},
     ],
-    ids=["cut", "CursorNotFound", "interrupted", "not primary", "any label"],
+    ids=["cut", "CursorNotFound", "interrupted", "not primary", "any label", "recovering without label"],
 )
 def test_a_resumable_error_is_not_seen(
     server: ReplicaSet, shell: str, collection: Collection[Event], data: Event
@@ -113,7 +114,7 @@ def test_a_resumable_error_is_not_seen(
 
 @pytest.mark.parametrize(
     "data",
-    [{"errorCode": 11602, "errorLabels": []}, {"errorCode": 10107, "errorLabels": []}, {"errorCode": 2}],
+    [{"errorCode": 6, "errorLabels": []}, {"errorCode": 280, "errorLabels": []}, {"errorCode": 2}],
 )
 def test_any_other_error_is_raised_and_closes_the_stream(
     server: ReplicaSet, shell: str, collection: Collection[Event], data: Event
