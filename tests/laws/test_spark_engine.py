@@ -202,6 +202,7 @@ def test_batch_and_streaming_from_files(spark: SparkSession, tmp_path: Path) -> 
         assert (len(batches) > 3) == (size == 100)
 
 
+@pytest.mark.slow
 def test_batch_and_streaming_from_a_deployment(spark: SparkSession, tmp_path: Path) -> None:
     with ReplicaSet() as replica_set:
         client: MongoClient[Any] = replica_set.client()

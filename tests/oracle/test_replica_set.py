@@ -58,6 +58,7 @@ def tokens_in(lines: Path) -> list[str]:
     return [json.loads(line)["_id"]["_data"] for line in whole]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_majority_committed_change_once(

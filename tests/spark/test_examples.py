@@ -71,6 +71,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_a_changelog_has_documents_before_and_after(
     spark: SparkSession, history: str, tmp_path: Path
 ) -> None:
