@@ -84,8 +84,13 @@ def test_a_collection_that_is_older_than_the_history_is_refused(built: ReplicaSe
     with ReplicaSet(data=tmp_path / "data", history=tmp_path / "history", builds_history=True) as replica_set:
         replica_set.client().shop.orders.update_one({"_id": 1}, {"$set": {"n": 1}})
         replica_set.client().shop.items.insert_one({"_id": 1})
+        replica_set.client().shop.dropped.insert_one({"_id": 1})
+        replica_set.client().shop.dropped.drop()
         replica_set.catch_up()
     assert [*as_of(tmp_path / "history", "shop.items")] == [{"_id": 1}]
+    assert [*as_of(tmp_path / "history", "shop.dropped")] == []
+    with pytest.raises(HistoryError, match=r"has no change of shop\.unchanged: what was there before is not"):
+        as_of(tmp_path / "history", "shop.unchanged")
     with pytest.raises(HistoryError, match=r"shop\.orders was there before: its documents cannot be rebuilt"):
         as_of(tmp_path / "history", "shop.orders")
     with pytest.raises(HistoryError, match=r"begins with .* is before that; ask for a later time"):

@@ -53,6 +53,14 @@ class _Names:
     database: str
     begins: int
     by_name: dict[str, _Collection] = field(default_factory=dict)
+    left: set[str] = field(default_factory=set)
+    """Names that collections have lost."""
+    is_whole: bool = False
+    """Whether collections that were not met do not exist."""
+
+    def knows(self, coll: str) -> bool:
+        """Whether it is known which collection has a name, or that none has."""
+        return self.is_whole or not self.begins or coll in self.by_name or coll in self.left
 
     def changed(self, coll: str, uuid: str) -> None:
         """A document of a collection was changed."""
@@ -68,13 +76,16 @@ class _Names:
                 self._resharded(event["to"]["coll"], uuid)
         elif operation == "dropDatabase":
             self.by_name.clear()
+            self.is_whole = True
         elif operation == "drop":
             self.by_name.pop(coll, None)
+            self.left.add(coll)
         elif operation == "create" and uuid is not None:
             self.by_name[coll] = _Collection({uuid}, time - 1)
         elif operation == _RENAMED and uuid is not None:
             known = self.by_name.pop(coll) if coll in self.by_name else self._found(uuid)
             self.by_name[event["to"]["coll"]] = known
+            self.left.add(coll)
 
     def _resharded(self, coll: str, uuid: str) -> None:
         """The copy with another shard key has got the name; its documents are those that were there."""
@@ -98,6 +109,12 @@ def find_lineage(table: HistoryTable, namespace: Namespace, through: int) -> Lin
     names = _names_at(table, namespace.db, through)
     found = names.by_name.get(namespace.coll)
     if found is None:
+        if not names.knows(namespace.coll):
+            raise HistoryError(
+                f"the history in {table.place} begins with {in_words(table.begins)} and has no change of "
+                f"{namespace}: what was there before is not known; check the name, or record a snapshot with "
+                "tailrace.record_snapshot"
+            )
         return None
     if found.after is None:
         return _on_base(table, namespace, frozenset(found.uuids), through)
