@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
+from bson import MaxKey, MinKey
+
 from tailrace.errors import CommandError
 from tailrace.mongod.server.reads.access.intervals import complement, key_space
 from tailrace.mongod.store.catalog import Index
@@ -12,10 +14,16 @@ from tailrace.mongod.store.indexes.index_keys import is_descending
 def key_bounds(
     index: Index, min_key: Mapping[str, Any] | None, max_key: Mapping[str, Any] | None
 ) -> tuple[bytes, bytes | None]:
-    """The start of the range, and its end, which is excluded."""
-    lower = b"" if not min_key else _key(index, min_key)
-    upper = None if not max_key else _key(index, max_key)
-    if upper is not None and lower >= upper and min_key:
+    """The start of the range, and its end, which is excluded.
+
+    Where one of them is not given, the range begins with the least key, or ends before the greatest one.
+    """
+    if not min_key and not max_key:
+        return b"", None
+    ends = {path: (MinKey(), MaxKey())[:: -1 if is_descending(way) else 1] for path, way in index.key}
+    lower = _key(index, min_key or {path: first for path, (first, _) in ends.items()})
+    upper = _key(index, max_key or {path: last for path, (_, last) in ends.items()})
+    if lower >= upper:
         raise CommandError(
             51175, "The value provided for min() does not come before the value provided for max()"
         )
