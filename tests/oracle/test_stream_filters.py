@@ -296,6 +296,15 @@ def test_conditions_that_decide_nothing(twins: Twins, began: Recalled, before: l
     compare(twins, began, spec, [[*before, {"$match": condition}] for condition in filters])
 
 
+@pytest.mark.parametrize("before", BEFORE_TRIVIAL, ids=str)
+def test_filters_after_others_that_do_not_move(twins: Twins, began: Recalled, before: list[Document]) -> None:
+    """Two filters are joined first; then a part of the second one may move before the stage."""
+    later = [{"operationType": "zz"}, {"ns.x": 5}, {"x": 5}, {"operationType": "insert"}]
+    filters = some(((one, other) for one in _TRIVIAL for other in later), 24)
+    pipelines = [[*before, {"$match": one}, {"$match": other}] for one, other in filters]
+    compare(twins, began, {"fullDocumentBeforeChange": "required"}, pipelines)
+
+
 @pytest.mark.parametrize("image", ["fullDocument", "fullDocumentBeforeChange"])
 def test_which_parts_of_schemas_move(twins: Twins, began: Recalled, image: str) -> None:
     pipelines: list[list[Document]] = []

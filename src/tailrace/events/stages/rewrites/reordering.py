@@ -72,6 +72,7 @@ def _reordered_once(
             continue
         if name == "$match":
             order[place : place + 2] = [("$match", _conjunction([spec, condition]))]
+            place = max(place - 1, 0)  # the stage before may let a part of the second one pass
             continue
         if name == "$redact":
             safe = _redact_safe(condition) if copies_filters else None
