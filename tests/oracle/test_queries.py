@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import pytest
-from bson import Regex
+from bson import MaxKey, MinKey, Regex
 
 from tailrace.bson.values import Symbol
 from tests.oracle.queries import filter_cases, find_cases
@@ -44,6 +44,13 @@ def test_filters(filled: Twins, seed: int) -> None:
 
 def test_finds(filled: Twins) -> None:
     require_equal(filled, find_cases.finds())
+
+
+@pytest.mark.parametrize("end", [MinKey(), MaxKey()], ids=["least", "greatest"])
+@pytest.mark.parametrize("path", ["_id", "n"])
+def test_ranges_that_begin_or_end_with_the_last_key(filled: Twins, path: str, end: MinKey | MaxKey) -> None:
+    for bound in ("min", "max"):
+        filled.same({"find": "places", bound: {path: end}, "hint": {path: 1}, **SHOWN})
 
 
 def test_distincts_and_counts(filled: Twins) -> None:
