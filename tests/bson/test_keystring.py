@@ -14,7 +14,15 @@ from tailrace.bson import documents as bsondocuments
 from tailrace.bson import raw as rawbson
 from tailrace.bson.column import is_column
 from tailrace.bson.compare import compare
-from tailrace.bson.keystring import KeyString, TypeBits, TypeBitsReader, append_value, decode, encode
+from tailrace.bson.keystring import (
+    KeyString,
+    TypeBits,
+    TypeBitsReader,
+    append_value,
+    decode,
+    decode_value,
+    encode,
+)
 from tailrace.bson.keystring.layout import LARGE
 from tailrace.bson.keystring.numbers import Form, append_form, fraction_form
 from tailrace.errors import BsonError, KeyStringError
@@ -218,6 +226,13 @@ def test_damage_outside_numbers(data: str, type_bits: str, code: int | None) -> 
 @pytest.mark.parametrize("data", ["2B0A04", "2B0A", "2B0A0455", "012B0A04", "FE2B0A", "2B0A0104"])
 def test_accepted_irregularities(data: str) -> None:
     assert decode(bytes.fromhex(data)) == [(rawbson.INT32, b"\x05\0\0\0")]
+
+
+@quick
+@given(values)
+def test_without_type_bits_a_value_with_the_same_key_is_found(value: Any) -> None:
+    key = encode_one(value)
+    assert encode(rebuild([decode_value(key.data)], [b""])).data == key.data
 
 
 @pytest.mark.parametrize("value", [1, 2**31 - 1, 2**31, -(2**31) - 1, 2**62])

@@ -1,11 +1,12 @@
 """A group that begins with the documents, and goes on with the changes since."""
 
 from itertools import count
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import pytest
-from bson import MaxKey, MinKey, ObjectId, encode
+from bson import Decimal128, Int64, MaxKey, MinKey, ObjectId, encode
 from pymongo.collection import Collection
 
 from tailrace import ConsumerGroup, Delivery, Retries
@@ -159,14 +160,31 @@ def test_a_collection_that_is_dropped_ends_its_snapshot_and_a_renamed_one_the_gr
             worker.run(lambda _: None)
 
 
+def test_positions_between_documents_whose_keys_are_numbers_of_any_type(
+    server: ReplicaSet, orders: Collection[Event], tmp_path: Path
+) -> None:
+    ids = [-2.5, 0.1, 1, 2.5, Decimal128("3.30"), Int64(2**40), 1e300, {"a": 1, "b": 0.5}]
+    orders.insert_many({"_id": each} for each in ids)
+    found: list[Any] = []
+    for _ in ids:
+        options = {"ns": orders.full_name, "snapshot": True, "positions": str(tmp_path / "positions")}
+        with joined("sync", server.uri, "numbers", [], **options) as worker:
+            found += [delivery.event["documentKey"]["_id"] for delivery in worker.fetch(1)]
+            worker.ack()
+    assert found == ids
+
+
 def test_what_has_no_snapshot_is_refused(server: ReplicaSet, orders: Collection[Event]) -> None:
     database = orders.database
     database.create_collection("words", collation={"locale": "de", "strength": 1})
+    database.create_collection("newest", capped=True, size=4096)
     start = server.client().admin.command("ping")["operationTime"]
     cases: list[tuple[str, list[Any], dict[str, Any]]] = [
         ("only \\$match", [{"$project": {"ns": 1}}], {"ns": orders.full_name}),
         ("leave out one", [], {"ns": orders.full_name, "start_at_operation_time": start}),
-        ("words has a collation", [], {"ns": database.name}),
+        ("words has a collation", [], {"ns": f"{database.name}.words"}),
+        ("newest is capped", [], {"ns": f"{database.name}.newest"}),
+        ("newest is capped", [], {"ns": database.name}),
     ]
     for message, pipeline, options in cases:
         with (

@@ -23,7 +23,7 @@ bytes gives the BSON order of the values. Values that compare equal have equal b
 [16, 2]
 """
 
-from tailrace.bson.keystring.decoder import decode, decode_prefix
+from tailrace.bson.keystring.decoder import decode, decode_prefix, decode_value
 from tailrace.bson.keystring.encoder import KeyString, append_value, encode
 from tailrace.bson.keystring.layout import END
 from tailrace.bson.keystring.type_bits import NO_BITS, TypeBits, TypeBitsReader
@@ -37,5 +37,6 @@ __all__ = [
     "append_value",
     "decode",
     "decode_prefix",
+    "decode_value",
     "encode",
 ]

@@ -24,15 +24,29 @@ from tailrace.bson.keystring.number_reader import (
     read_zero,
 )
 from tailrace.bson.keystring.reader import KeyReader
+from tailrace.bson.keystring.type_bits import DECIMAL, DOUBLE, INT32, INT64, FreeTypeBits
 from tailrace.errors import KeyStringError
 
 Reader: TypeAlias = Callable[[KeyReader, int, int], Value]
 """(source, type byte, nesting depth of the value)"""
+_NUMBER_READERS: Final = frozenset({read_below_one, read_large, read_nan, read_whole, read_zero})
 
 
 def decode(data: bytes, type_bits: bytes = b"") -> list[Value]:
     """The values of a key, each as (BSON type, value bytes)."""
     return list(_values(KeyReader(data, type_bits)))
+
+
+def decode_value(data: bytes) -> Value:
+    """A value that has a key whose type bits are not known: it compares equal to the one that was encoded.
+
+    >>> [decode_value(bytes.fromhex(key))[0] for key in ("2b1004", "2b058000000000000004")]
+    [16, 1]
+    """
+    reader = KeyReader(data, b"")
+    reader.bits = FreeTypeBits()
+    (value,) = _values(reader)
+    return value
 
 
 def decode_prefix(data: bytes) -> tuple[list[Value], int]:
@@ -67,6 +81,20 @@ def _read_value(reader: KeyReader, type_byte: int, depth: int) -> Value:
     read = _READERS.get(type_byte)
     if read is None:
         raise KeyStringError(50811, f"0x{type_byte:02X} is not a type byte")
+    if read in _NUMBER_READERS and isinstance(reader.bits, FreeTypeBits):
+        return _read_number(read, reader, reader.bits, type_byte, depth)
+    return read(reader, type_byte, depth)
+
+
+def _read_number(read: Reader, reader: KeyReader, bits: FreeTypeBits, type_byte: int, depth: int) -> Value:
+    """A number of the first type that can have these bytes."""
+    start = reader.position
+    for bits.kind in (INT32, INT64, DOUBLE):
+        try:
+            return read(reader, type_byte, depth)
+        except KeyStringError:
+            reader.position = start
+    bits.kind = DECIMAL
     return read(reader, type_byte, depth)
 
 

@@ -203,8 +203,10 @@ def _decimal(reader: KeyReader, negative: bool, magnitude: Decimal) -> Value:
     """Of all representations of the number as a Decimal128, the one with the stored exponent bits."""
     if magnitude == 0:
         raise KeyStringError(50829, "a decimal that must not be zero is zero")
-    stored = reader.bits.read(type_bits.EXPONENT_BITS)
     coefficient, exponent = widest(magnitude.normalize(EXACT))
+    if isinstance(reader.bits, type_bits.FreeTypeBits):
+        return rawbson.DECIMAL128, decimal128.join(negative, coefficient, exponent)
+    stored = reader.bits.read(type_bits.EXPONENT_BITS)
     steps = (stored - exponent - decimal128.BIAS) & type_bits.EXPONENT_MASK
     if steps >= decimal128.MAX_DIGITS:
         raise KeyStringError(50814, "no way to write the decimal has the stored exponent")

@@ -25,6 +25,7 @@ DECIMAL: Final = 0b11
 NEGATIVE_DOUBLE_ZERO: Final = 0b11000
 FIRST_DECIMAL_ZERO: Final = 0b11010
 
+_KIND_BITS: Final = 2
 EXPONENT_BITS: Final = 6
 EXPONENT_MASK: Final = (1 << EXPONENT_BITS) - 1
 ZERO_EXPONENT_BITS: Final = 12
@@ -114,8 +115,21 @@ class TypeBitsReader:
 
     def read_zero(self) -> int:
         """The kind of a zero: two bits, or five if the first two are set."""
-        kind = self.read(2)
+        kind = self.read(_KIND_BITS)
         return kind << 3 | self.read(3) if kind == DECIMAL else kind
+
+
+class FreeTypeBits(TypeBitsReader):
+    """For keys whose type bits are not known: ``kind`` is that of the next number, other bits are zero."""
+
+    __slots__ = ("kind",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kind = INT32
+
+    def read(self, count: int) -> int:
+        return self.kind if count == _KIND_BITS else 0
 
 
 def _unwrap(stored: bytes) -> bytes | None:

@@ -19,7 +19,7 @@ from pymongo.errors import OperationFailure
 from tailrace.bson import documents as bsondocs
 from tailrace.bson import raw as rawbson
 from tailrace.bson.id_key import id_key
-from tailrace.bson.keystring import decode
+from tailrace.bson.keystring import decode_value
 from tailrace.client.flow import Flow
 from tailrace.client.groups.read_positions import (
     END,
@@ -67,6 +67,11 @@ def listing(client: Any, namespace: str, hidden: Sequence[str]) -> Flow[tuple[Re
                 raise UsageError(
                     f"{full} has a collation, so its documents have another order than their positions; "
                     "consume without a snapshot, or name other collections"
+                )
+            if listed["options"].get("capped"):
+                raise UsageError(
+                    f"{full} is capped, and has no snapshots; consume without a snapshot, or name other "
+                    "collections"
                 )
             found.append(ReadCollection(full, _uuid(listed)))
     return tuple(sorted(found))
@@ -188,7 +193,7 @@ class SnapshotReader:
             "readConcern": {"level": "snapshot", "atClusterTime": to_timestamp(at)},
         }
         if self._last:
-            ((kind, value),) = decode(bytes.fromhex(self._last))
+            kind, value = decode_value(bytes.fromhex(self._last))
             if kind == rawbson.MAX_KEY:
                 return []
             query["min"] = RawBSONDocument(rawbson.document(rawbson.element(kind, b"_id", value)))
