@@ -132,6 +132,10 @@ RENAME: Final[list[Any]] = [
     )),
     {"listCollections": 1},
     {"listIndexes": "d"},
+    filled("doubled", {"_id": 1, "x": 1}, {"_id": 2, "x": 1}),
+    {"createIndexes": "doubled", "indexes": [{"key": {"x": 1}, "name": "x"}]},
+    {"collMod": "doubled", "index": {"name": "x", "prepareUnique": True}},
+    ({"renameCollection": "{a}.doubled", "to": "{b}.doubled"}, "admin"),
 ]  # fmt: skip
 for _number, _case in enumerate(RENAME):
     # The first field has to be the command's name.

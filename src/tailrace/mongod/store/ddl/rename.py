@@ -34,10 +34,13 @@ def rename_collection(
     *,
     drop_target: bool | bytes = False,
     stay_temp: bool = False,
+    copy: str | None = None,
 ) -> None:
     """Rename a collection, within its database or to another one.
 
     ``drop_target`` allows to drop a collection that has the new name; a UUID allows it for that one only.
+    In another database it is copied first, under the name ``copy``. An index that does not allow documents
+    any more that it has makes that fail with `DuplicateKey`.
     """
     if source == target:
         raise CommandError(ErrorCode.IllegalOperation, "Can't rename a collection to itself")
@@ -60,7 +63,9 @@ def rename_collection(
     if source[0] == target[0]:
         replace_collection(unit, collection, target[1], replaced, stay_temp=stay_temp)
         return
-    copied = _copy(unit, collection, target[0])
+    copied = _empty_copy(unit, collection, target[0], copy or copy_name())
+    for _, document in unit.records(collection):
+        unit.insert(copied, document)
     replace_collection(unit, copied, target[1], replaced, stay_temp=stay_temp)
     drop_collection(unit, collection)
 
@@ -158,13 +163,22 @@ def replace_collection(
     unit.log(command(collection.database, o, uuid=collection.uuid, o2=o2))
 
 
-def _copy(unit: WriteUnit, collection: Collection, database: str) -> Collection:
-    """Copy a collection with its indexes to another database, under a temporary name."""
-    copy = unit.create_collection(database, _temporary_name("renameCollection"), collection.options)
+def copy_name() -> str:
+    """A name for the copy of a collection that is renamed to another database."""
+    return _temporary_name("renameCollection")
+
+
+def log_failed_copy(unit: WriteUnit, source: tuple[str, str], database: str, copy: str) -> None:
+    """Create a copy and drop it, as a server does that finds a document that cannot be in it."""
+    collection = unit.catalog.collection(".".join(source))
+    if collection is not None:
+        drop_collection(unit, _empty_copy(unit, collection, database, copy))
+
+
+def _empty_copy(unit: WriteUnit, collection: Collection, database: str, name: str) -> Collection:
+    copy = unit.create_collection(database, name, collection.options)
     for index in collection.secondary_indexes:
         copy = unit.add_index(copy, copied_spec(index.spec), logged=index.spec)
-    for _, document in unit.records(collection):
-        unit.insert(copy, document)
     return copy
 
 

@@ -21,7 +21,7 @@ from tailrace.mongod.server.dispatch.fields import command
 from tailrace.mongod.server.dispatch.kinds import COLLECTION, FLAG, TEXT, UUID, Kind
 from tailrace.mongod.server.writes.unit import run_catalog_change
 from tailrace.mongod.store.ddl.lookup import check_uuid
-from tailrace.mongod.store.ddl.rename import rename_collection
+from tailrace.mongod.store.ddl.rename import copy_name, log_failed_copy, rename_collection
 from tailrace.mongod.store.write_unit import WriteUnit
 
 
@@ -33,12 +33,19 @@ async def run(context: MemberContext) -> dict[str, Any]:
     stay_temp = arguments.boolean("stayTemp", False, strict=True)
     expected = collection_uuid(arguments)
     arguments.finish()
+    copy = copy_name()
 
     def work(unit: WriteUnit) -> None:
         check_uuid(unit.catalog, *source, expected)
-        rename_collection(unit, source, target, drop_target=drop_target, stay_temp=stay_temp)
+        rename_collection(unit, source, target, drop_target=drop_target, stay_temp=stay_temp, copy=copy)
 
-    await run_catalog_change(context, work)
+    try:
+        await run_catalog_change(context, work)
+    except CommandError as error:
+        if error.code == ErrorCode.DuplicateKey:
+            # A server does not copy in one transaction: its oplog has the copy, and that it was dropped.
+            await run_catalog_change(context, lambda unit: log_failed_copy(unit, source, target[0], copy))
+        raise
     return {}
 
 
