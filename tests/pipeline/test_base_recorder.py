@@ -29,6 +29,7 @@ def source() -> Iterator[ReplicaSet]:
         shop.orders.insert_many([{"_id": number, "n": 0} for number in range(10)])
         shop.untouched.insert_one({"_id": "still"})
         shop.create_collection("seen", viewOn="orders")
+        shop.create_collection("newest", capped=True, size=4096)  # has no snapshots
         found.truncate_oplog()
         yield found
 

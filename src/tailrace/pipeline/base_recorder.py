@@ -109,7 +109,8 @@ class BaseRecorder:
         kept, begins = self._table.kept.now, self._table.begins
         for database in self._reader.databases():
             for facts in self._reader.collections(database):
-                if facts.kind != "collection" or facts.uuid is None:
+                # A capped collection can not be read as of a cluster time.
+                if facts.why_not is not None or facts.uuid is None:
                     continue
                 # An oplog from its beginning on has everything.
                 has_all = not begins and self._is_kept(facts.namespace, begins)
