@@ -10,12 +10,14 @@ from typing import Any
 from urllib.parse import quote_plus
 
 import pytest
-from bson import Timestamp
+from bson import Timestamp, encode
 from pymongo import MongoClient
 from pymongo.errors import OperationFailure
 from pyspark.sql import SparkSession
 
+from tailrace import mirror
 from tailrace.errors import UsageError
+from tailrace.lake.mirror.mirror_table import MirrorTable
 from tailrace.pipeline.history.settings import PipelineSettings
 from tailrace.sources.deployments.deployment import DeploymentSource
 from tailrace.spark.dataframes import change_stream
@@ -27,7 +29,13 @@ from tests.support.fronted import Fronted
 
 Document = dict[str, Any]
 PAGE = Path(__file__).parents[2] / "docs" / "rights.md"
+GUIDE = PAGE.with_name("cdc-to-delta.md")
 SECONDS = 240
+
+
+def commands_of(page: Path) -> list[Document]:
+    shown = re.findall(r"```javascript\n *db\.adminCommand\((.*?)\)\n *```", page.read_text(), re.DOTALL)
+    return [json.loads(text) for text in shown]
 
 
 class Guarded:
@@ -36,8 +44,7 @@ class Guarded:
     def __init__(self, replica_set: RealReplicaSet, root: MongoClient[Document]) -> None:
         self._set = replica_set
         self.root = root
-        shown = re.findall(r"```javascript\ndb\.adminCommand\((.*?)\)\n```", PAGE.read_text(), re.DOTALL)
-        commands = [json.loads(text) for text in shown]
+        commands = commands_of(PAGE)
         self._roles = {
             found["createRole"]: found["privileges"] for found in commands if "createRole" in found
         }
@@ -45,6 +52,10 @@ class Guarded:
         for command in commands:
             if "grantPrivilegesToRole" not in command:  # for clusters
                 root.admin.command(command)
+        # The guide gives another user of the same name the built-in roles.
+        (command,) = commands_of(GUIDE)
+        self._passwords["guide"] = command["pwd"]
+        root.admin.command({**command, "createUser": "guide"})
 
     def uri(self, user: str, password: str | None = None) -> str:
         secret = quote_plus(self._passwords[user] if password is None else password)
@@ -63,15 +74,28 @@ class Guarded:
     def uri_without_user(self) -> str:
         return self._set.uri
 
-    def remove(self, role: str, action: str, place: str) -> None:
-        """Take one action away from a role, on the resource whose description contains ``place``."""
+    def narrowed(self, role: str, database: str) -> list[Document]:
+        """The privileges of a role with a database in the place of all of them."""
+        everything = {"db": "", "collection": ""}
+        return [
+            {**found, "resource": {"db": database, "collection": ""}}
+            if found["resource"] == everything
+            else found
+            for found in self._roles[role]
+        ]
+
+    def remove(self, role: str, action: str, place: str, database: str = "") -> None:
+        """Take one action away from a role, on the resource whose description contains ``place``.
+
+        With a ``database``, the role is for its collections instead of those of all databases.
+        """
         privileges = []
-        for privilege in self._roles[role]:
+        for privilege in self.narrowed(role, database):
             is_meant = place in json.dumps(privilege["resource"])
             actions = [name for name in privilege["actions"] if not is_meant or name != action]
             if actions:
                 privileges.append({**privilege, "actions": actions})
-        assert privileges != self._roles[role]
+        assert privileges != self.narrowed(role, database)
         self.root.admin.command("updateRole", role, privileges=privileges)
 
     def restore(self) -> None:
@@ -220,6 +244,58 @@ def test_a_look_up_without_a_right_is_an_error_of_the_query(guarded: Guarded, sp
     guarded.remove("tailraceLookups", "find", "collection")
     with pytest.raises(Exception, match=r"find and listCollections on shop\.orders; docs/rights\.md"):
         quantities(spark, guarded.uri("pipeline"))
+
+
+# -- a mirror -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("user", ["mirror", "guide"])
+@pytest.mark.parametrize("namespaces", [[], ["shop.orders"]], ids=["everything", "a collection"])
+def test_the_documented_rights_are_enough_for_a_mirror(
+    guarded: Guarded, spark: SparkSession, tmp_path: Path, user: str, namespaces: list[str]
+) -> None:
+    for quantity in (5, 6):  # a copy, and the changes after it
+        guarded.root.shop.stock.update_one({"_id": 1}, {"$set": {"qty": quantity}}, upsert=True)
+        done = mirror(spark, guarded.uri(user), tmp_path / "lake", namespaces=namespaces)
+    listed = {f"shop.{name}" for name in guarded.root.shop.list_collection_names()}
+    assert set(done.tables) == (set(namespaces) or listed)
+    for namespace, place in done.tables.items():
+        collection = guarded.root.shop[namespace.partition(".")[2]]
+        expected = [encode(document) for document in collection.find().sort("_id")]
+        assert MirrorTable.open(place).documents() == expected
+
+
+@pytest.mark.parametrize(
+    ("action", "place", "missing"),
+    [
+        ("find", "oplog.rs", "find on local.oplog.rs"),
+        ("replSetGetConfig", "cluster", "replSetGetConfig on the cluster"),
+        ("find", '"db": "shop"', "find and listCollections on shop.orders"),
+        ("listCollections", '"db": "shop"', "find and listCollections on shop"),
+    ],
+)
+def test_a_mirror_without_a_right_ends_at_once(
+    guarded: Guarded,
+    spark: SparkSession,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    action: str,
+    place: str,
+    missing: str,
+) -> None:
+    # A right on all databases includes the oplog.
+    guarded.remove("tailraceMirror", action, place, database="shop")
+    with pytest.raises(UsageError) as caught:
+        mirror(spark, guarded.uri("mirror"), tmp_path / "lake", namespaces=["shop.orders"])
+    assert re.fullmatch(
+        rf"the user mirror lacks a right at 127\.0\.0\.1:\d+: {re.escape(missing)}; docs/rights\.md has the "
+        r"commands that grant it \(13 Unauthorized\)",
+        str(caught.value),
+    )
+    assert "Trying again" not in caplog.text
+    guarded.restore()
+    done = mirror(spark, guarded.uri("mirror"), tmp_path / "lake", namespaces=["shop.orders"])
+    assert done.rows == guarded.root.shop.orders.count_documents({})
 
 
 # -- in front of the deployment -----------------------------------------------------------------------------

@@ -106,6 +106,7 @@ class MirrorEngine:
         source = self._source
         state = MirrorState.load(self._store)
         if state is None:
+            source.oldest()  # an oplog that cannot be read ends a mirror before it copies anything
             # Before the collections are listed: one that is created later has an entry after this time.
             self._store.prepare()
             through = source.promised()
