@@ -12,6 +12,7 @@ import pytest
 from bson import Timestamp, decode, encode
 from bson.raw_bson import RawBSONDocument
 from pymongo import MongoClient
+from pymongo.database import Database
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 from pyspark.sql.types import BinaryType, LongType, StringType, StructType
 
@@ -213,34 +214,43 @@ def check_reads_and_changes(uri: str, seed: int) -> None:
     rng = random.Random(seed)
     options = {"ns": f"{prefix}_a.*", "showExpandedEvents": "true", "maxEntriesPerTrigger": "10"}
     options["showRawUpdateDescription"] = "true"
-    loud = MongoClient[Any](uri, datetime_conversion="DATETIME_AUTO")
-    workload = ClientWorkload(loud, seed, prefix)
-    workload.run(150)
-    _only_writes(workload)
-    query = Query(values_of(uri, **options), ReadMaxRows(10))
-    ending = threading.Event()
+    with MongoClient[Any](uri, datetime_conversion="DATETIME_AUTO") as loud:
+        database = loud.get_database(f"{prefix}_a", RAW_OPTIONS)
+        workload = ClientWorkload(loud, seed, prefix)
+        workload.run(150)
+        _only_writes(workload)
+        has_documents = any(_contents(database).values())
+        query = Query(values_of(uri, **options), ReadMaxRows(10))
+        ending = threading.Event()
 
-    def work() -> None:
-        while not ending.is_set():
-            workload.run(3)
-            ending.wait(rng.random() / 50)
+        def work() -> None:
+            while not ending.is_set():
+                workload.run(3)
+                ending.wait(rng.random() / 50)
 
-    worker = threading.Thread(target=work)
-    worker.start()
-    try:
-        events = [event for _ in range(12) for event in query.batch() or ()]
-    finally:
-        ending.set()
-        worker.join()
-    events += query.rest()
-    assert any(RawBSONDocument(event)["operationType"] == "read" for event in events[:5])
-    found = _applied(events)
-    with loud:
-        for collection in loud[f"{prefix}_a"].list_collection_names(filter={"type": "collection"}):
-            if not collection.startswith("system."):
-                stored = loud[f"{prefix}_a"].get_collection(collection, RAW_OPTIONS).find()
-                expected = {_key(document.raw): bytes(document.raw) for document in stored}
-                assert found.get(collection, {}) == expected, collection
+        worker = threading.Thread(target=work)
+        worker.start()
+        try:
+            events = [event for _ in range(12) for event in query.batch() or ()]
+        finally:
+            ending.set()
+            worker.join()
+        events += query.rest()
+        reads = [RawBSONDocument(event)["operationType"] == "read" for event in events]
+        assert any(reads[:5]) == any(reads) == has_documents
+        found = _applied(events)
+        for collection, expected in _contents(database).items():
+            assert found.get(collection, {}) == expected, collection
+
+
+def _contents(database: Database[Any]) -> dict[str, dict[bytes, bytes]]:
+    """The documents of each collection, by their keys."""
+    names = database.list_collection_names(filter={"type": "collection"})
+    return {
+        name: {_key(document.raw): bytes(document.raw) for document in database[name].find()}
+        for name in names
+        if not name.startswith("system.")
+    }
 
 
 def _only_writes(workload: ClientWorkload) -> None:

@@ -167,9 +167,10 @@ def _in_thread(work: Callable[[], object]) -> Iterator[None]:
 
 def _wait_for(front: Fronted, holds: Callable[[Document], bool]) -> None:
     deadline = monotonic() + _SECONDS
-    while not holds(images := front.client().admin.command("serverStatus")["source"]["images"]):
-        assert monotonic() < deadline, images
-        sleep(0.02)
+    with front.client() as client:
+        while not holds(images := client.admin.command("serverStatus")["source"]["images"]):
+            assert monotonic() < deadline, images
+            sleep(0.02)
 
 
 def note(client: "MongoClient[Any]") -> Timestamp:
