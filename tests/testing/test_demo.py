@@ -10,6 +10,7 @@ from examples import demo
 
 @pytest.mark.jvm
 @pytest.mark.usefixtures("java")
+@pytest.mark.timeout(1200)  # the pipeline has a low priority, and other tests run beside it
 def test_the_tour_succeeds_and_shows_its_events(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,6 +9,7 @@ from examples import sharded_demo
 
 
 @pytest.mark.usefixtures("java")
+@pytest.mark.timeout(1200)  # the pipeline has a low priority, and other tests run beside it
 @pytest.mark.slow  # it starts its own Spark; the tour of a replica set is in the quick run
 def test_the_tour_of_a_cluster_succeeds_and_shows_its_events(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
