@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+from bson import decode
 from deltalake import DeltaTable
 
 _END = 2**64
@@ -51,10 +52,16 @@ def _of_changes(rows: list[dict[str, Any]], time: int) -> list[bytes]:
         )
     )
     state: dict[bytes, bytes] = {}
+    added: set[str] = set()
     for row in rows:
         if _time(row["_cluster_time"], row["_increment"]) > time:
             break
         key, change = row["_key"], row["_change_type"]
+        if change == "schema":
+            column = decode(row["_bson"])["column"]
+            assert column not in added, f"the column {column} was added twice"
+            added.add(column)
+            continue
         assert (key in state) == (change != "insert"), f"{change} of a key that is {state.get(key)!r}"
         if change == "delete":
             del state[key]

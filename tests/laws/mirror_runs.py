@@ -48,6 +48,7 @@ def settings_of(
         chosen=chosen,
         kind=kind,
         schemas=given_schemas(given, chosen, kind),
+        schema_rows=kind is TableKind.CHANGES,
         range_documents=10,
         file_bytes=6000,
         interval=interval,

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars
 import pytest
-from bson import encode
+from bson import decode, encode
 from deltalake import DeltaTable
 from pymongo import MongoClient
 
@@ -24,10 +24,21 @@ Client = MongoClient[dict[str, Any]]
 
 
 def mirrored(
-    server: ReplicaSet, root: Path, kind: TableKind, *names: str, recopy: frozenset[str] = frozenset()
+    server: ReplicaSet,
+    root: Path,
+    kind: TableKind,
+    *names: str,
+    recopy: frozenset[str] = frozenset(),
+    schema_rows: bool = False,
 ) -> MirrorEngine:
-    chosen = mirrored_namespaces(names or ["shop"])
-    settings = MirrorSettings(root=str(root), chosen=chosen, kind=kind, range_documents=4, file_bytes=2000)
+    settings = MirrorSettings(
+        root=str(root),
+        chosen=mirrored_namespaces(names or ["shop"]),
+        kind=kind,
+        schema_rows=schema_rows,
+        range_documents=4,
+        file_bytes=2000,
+    )
     with DeploymentSource(server.uri) as source:
         make = lambda progress: MirrorEngine(source, settings, progress=progress, recopy=recopy)  # noqa: E731
         engine = MirrorJob(make, None).run()
@@ -79,6 +90,43 @@ def test_changes_are_appended(server: ReplicaSet, client: Client, tmp_path: Path
         (20, "insert", "new"),
     ]
     assert rows["_token"].null_count() == 3
+
+
+def test_new_columns_are_rows_of_a_table_of_changes_on_request(
+    server: ReplicaSet, client: Client, tmp_path: Path
+) -> None:
+    client.shop.orders.insert_many([{"_id": n, "state": "new"} for n in range(3)])
+    mirrored(server, tmp_path, TableKind.CHANGES, schema_rows=True)
+    change_documents(client)
+    table = mirrored(server, tmp_path, TableKind.CHANGES, schema_rows=True).tables["shop.orders"]
+    rows = polars.read_delta(table.place).sort("_cluster_time", "_increment", "_token", "_id", "_change_type")
+    assert rows.select("_change_type", "_id", "by").rows() == [
+        ("schema", None, None),
+        ("schema", None, None),
+        ("insert", 0, None),
+        ("insert", 1, None),
+        ("insert", 2, None),
+        ("update_postimage", 1, None),
+        ("schema", None, None),
+        ("update_postimage", 1, "post"),
+        ("delete", 2, None),
+        ("insert", 20, None),
+    ]
+    described = rows.filter(polars.col("_change_type") == "schema")
+    found = [decode(document) for document in described["_bson"].to_list()]
+    by_event = rows.filter(polars.col("by") == "post")["_token"].item()
+    assert sorted((each["path"], each["what"], each["new_type"], each["token"]) for each in found) == [
+        ("_id", "field added", "bigint", None),
+        ("by", "field added", "string", by_event),
+        ("state", "field added", "string", None),
+    ]
+    assert documents_in(table.places, table.through) == stored(client, "orders")
+    assert table.rows == rows.height
+
+
+def test_rows_of_schema_changes_are_for_tables_of_changes(server: ReplicaSet, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"not of the kind versions: give --kind changes, or read the table"):
+        mirrored(server, tmp_path, TableKind.VERSIONS, schema_rows=True)
 
 
 @pytest.mark.parametrize("kind", [TableKind.VERSIONS, TableKind.CHANGES])

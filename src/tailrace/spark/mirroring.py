@@ -47,6 +47,7 @@ def mirror(
     namespaces: Sequence[str] = (),
     exclude: Sequence[str] = (),
     kind: str = TableKind.CURRENT,
+    schema_rows: bool = False,
     schema: Mapping[str, str | StructType] | None = None,
     interval: float | None = None,
     max_documents_per_second: float | None = None,
@@ -57,8 +58,9 @@ def mirror(
 
     ``source`` is the connection string of a replica set or of a router, ``namespaces`` are databases,
     collections, globs and regular expressions between slashes, without those that ``exclude`` matches; none
-    means all. ``kind`` says what rows are: ``current``, ``versions`` or ``changes``. ``schema`` has the
-    columns of some collections, as DDL or as a schema of Spark; documents that do not fit are dead letters.
+    means all. ``kind`` says what rows are: ``current``, ``versions`` or ``changes``; with ``schema_rows``
+    tables of changes have a row for each new column, too. ``schema`` has the columns of some collections, as
+    DDL or as a schema of Spark; documents that do not fit are dead letters.
     With an ``interval``, in seconds, it follows until ``ending`` is set. Else it returns when all tables show
     the collections at one cluster time. A further call continues where the tables are.
     """
@@ -71,6 +73,7 @@ def mirror(
         root=history_place(to),
         chosen=chosen,
         kind=rows,
+        schema_rows=schema_rows,
         schemas=given_schemas(given, chosen, rows),
         interval=interval,
         max_documents_per_second=max_documents_per_second,

@@ -71,6 +71,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         '{"shop.orders": "_id string, total decimal(10,2)"}; documents that do not fit are dead letters; '
         "default: the columns that the documents need",
     )
+    add(
+        "--schema-rows",
+        action="store_true",
+        help="with --kind changes: a row for each column that is added to a table, before those that need it",
+    )
     add("--once", action="store_true", help="end when the tables show the collections at one cluster time")
     add(
         "--trigger",
@@ -159,6 +164,7 @@ def _run(arguments: argparse.Namespace, uri: ConnectionString, ending: threading
         root=arguments.to,
         chosen=chosen,
         kind=kind,
+        schema_rows=arguments.schema_rows,
         schemas=given_schemas(given, chosen, kind),
         interval=None if arguments.once else arguments.trigger,
         max_documents_per_second=arguments.max_docs_per_second,

@@ -1,4 +1,7 @@
-"""The table of schema changes: what was added to which table, when and by which event."""
+"""Schema changes as rows: what was added to which table, when and by which event.
+
+They are rows of a table of their own, and on request of a table of changes, too.
+"""
 
 from collections.abc import Sequence
 from typing import Final
@@ -6,7 +9,10 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
+from tailrace.bson.documents import encode
+from tailrace.lake.columns.column_types import Layout
 from tailrace.lake.columns.evolve import SchemaChange
+from tailrace.lake.columns.kinds import SCHEMA, DocumentChanges, TableKind
 from tailrace.lake.schema import time_columns
 
 SCHEMA_CHANGES: Final = pa.schema([
@@ -38,3 +44,31 @@ def schema_change_rows(ns: str, changes: Sequence[SchemaChange]) -> pa.RecordBat
         pa.array([change.token for change in changes], pa.string()),
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA_CHANGES)
+
+
+def schema_rows(ns: str, changes: Sequence[SchemaChange], layout: Layout) -> pa.Table:
+    """Some changes as rows of the table of changes that they are of, in their order.
+
+    Each has the change as its document, and no token: so it comes before the events of its cluster time.
+    """
+    described = [
+        {
+            "ns": ns,
+            "path": change.path,
+            "column": change.column,
+            "what": change.what,
+            "old_type": change.old_type,
+            "new_type": change.new_type,
+            "token": change.token or None,
+        }
+        for change in changes
+    ]
+    own = DocumentChanges(
+        keys=[b""] * len(changes),
+        documents=[encode(found) for found in described],
+        marks=[(change.cluster_time, "") for change in changes],
+        operations=[SCHEMA] * len(changes),
+    ).own_columns(TableKind.CHANGES)
+    fields = layout.arrow_schema()
+    nulls = [pa.nulls(len(changes), field.type) for field in fields]
+    return pa.Table.from_arrays([*nulls, *own.columns], schema=pa.schema([*fields, *own.schema]))

@@ -62,7 +62,9 @@ _FURTHER: Final = {
     TableKind.CHANGES: (pa.field("_change_type", pa.string(), nullable=False),),
 }
 DELETE: Final = "delete"
-_CHANGE_TYPES: Final = {"insert": "insert", "read": "insert", DELETE: DELETE}
+SCHEMA: Final = "schema"
+"""The operation of a row that is no document, but says that the table got a column"""
+_CHANGE_TYPES: Final = {"insert": "insert", "read": "insert", DELETE: DELETE, SCHEMA: SCHEMA}
 """As the change data feed of Delta names them; everything else is `update_postimage`"""
 
 
@@ -86,7 +88,7 @@ class DocumentChanges:
     marks: Sequence[Mark]
     """Cluster time and token of each event; an empty token if there is none"""
     operations: Sequence[str]
-    """`insert`, `update`, `replace`, `delete`, or `read` for a document of the first copy"""
+    """`insert`, `update`, `replace`, `delete`, `read` for a document of the first copy, or `schema`"""
 
     def own_columns(self, kind: TableKind, ends: Sequence[Mark | None] | None = None) -> pa.RecordBatch:
         """The own columns of a row for each change; ``ends`` are the changes after, which end a version."""

@@ -18,8 +18,9 @@ from tailrace.errors import HistoryError, UsageError
 from tailrace.events.cluster_time import in_words
 from tailrace.events.interval import Interval
 from tailrace.lake.columns.column_types import Layout
+from tailrace.lake.columns.drift import schema_rows
 from tailrace.lake.mirror.copy_state import CopyState
-from tailrace.lake.mirror.data_files import MirrorFile
+from tailrace.lake.mirror.data_files import MirrorFile, write_rows
 from tailrace.lake.mirror.dead_letters import dead_letters_of, publish_dead_letters
 from tailrace.lake.mirror.grouping import FileChanges
 from tailrace.lake.mirror.mirror_table import MirrorTable
@@ -404,6 +405,9 @@ class MirrorEngine:
         ]
         files = [file for each in built if each not in unfit for file in each.files]
         files += (file for written in self._run(tasks) for file in written)
+        if changes and self._settings.schema_rows:
+            rows = schema_rows(table.namespace, changes, layout)
+            files += write_rows(table.store, rows, name="schema", is_past=True)
         return files, layout if changes else None
 
     def _mirrored(self, namespace: str, collection: CollectionChanges) -> _Mirrored | None:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from tailrace.errors import UsageError
 from tailrace.lake.columns.column_types import Layout
 from tailrace.lake.columns.kinds import TableKind
 from tailrace.lake.mirror.data_files import TARGET_BYTES
@@ -38,3 +39,12 @@ class MirrorSettings:
     """How long files stay that are not part of a table any more, for its readers."""
     recopy: frozenset[str] = frozenset()
     """Collections to copy again from the beginning."""
+    schema_rows: bool = False
+    """Whether a table of changes gets a row for each column that is added to it."""
+
+    def __post_init__(self) -> None:
+        if self.schema_rows and self.kind is not TableKind.CHANGES:
+            raise UsageError(
+                f"rows of schema changes are for tables of changes, not of the kind {self.kind}: give --kind "
+                f"{TableKind.CHANGES}, or read the table _schema_changes"
+            )
