@@ -123,7 +123,8 @@ native: $(READY) ## the compiled kernel, built with cargo into the environment, 
 
 # In an environment of its own: what builds a package is not what it needs, and the wheel has to work with nothing else.
 INTO_PACKAGE = $(BIN)/pip --python $(VENV)/package/bin/python install --quiet --disable-pip-version-check --no-compile
-package: $(READY) ## the wheel and the source distribution in out/dist, built, checked and installed
+package: export PACKAGE_ADDRESS := $(ADDRESS)
+package: $(READY) ## the wheel and the source distribution in out/dist, built, checked and installed; ADDRESS=https://...: where the project is published
 	$(BIN)/python -m venv --clear --without-pip $(VENV)/package
 	$(INTO_PACKAGE) build 'setuptools>=77' twine
 	mkdir -p out && rm -rf out/dist && $(VENV)/package/bin/python -m build --no-isolation --outdir out/dist . > out/package.log 2>&1 || \

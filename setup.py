@@ -1,10 +1,11 @@
 """What of the package's metadata depends on where the project is published.
 
-`tool.tailrace.address` in pyproject.toml is the only place for the address of its repository. As long as it
-is empty, the package has no project URLs, and the description for the package index has no links that would
-lead nowhere.
+`tool.tailrace.address` in pyproject.toml is the only place for the address of its repository; the variable
+PACKAGE_ADDRESS of a build replaces it. As long as both are empty, the package has no project URLs, and the
+description for the package index has no links that would lead nowhere.
 """
 
+import os
 import re
 import tomllib
 from pathlib import Path
@@ -48,7 +49,7 @@ def project_urls(address: str, version: str) -> dict[str, str]:
 
 if __name__ == "__main__":
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    place = settings["tool"]["tailrace"]["address"].rstrip("/")
+    place = (os.environ.get("PACKAGE_ADDRESS") or settings["tool"]["tailrace"]["address"]).rstrip("/")
     number = settings["project"]["version"]
     setup(
         long_description=description((ROOT / "README.md").read_text(), place, number),

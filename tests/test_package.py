@@ -1,5 +1,6 @@
 """What is shipped: metadata, the files of the source distribution, the pages of the site."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -80,17 +81,27 @@ def test_one_setting_makes_all_links_absolute() -> None:
     }
 
 
-def test_the_metadata_follows_the_address_of_the_project(tmp_path: Path) -> None:
+@pytest.mark.parametrize("by_variable", [False, True])
+def test_the_metadata_follows_the_address_of_the_project(tmp_path: Path, by_variable: bool) -> None:
     for name in ("LICENSE", "README.md", "setup.py"):
         shutil.copy(ROOT / name, tmp_path)
     settings = (ROOT / "pyproject.toml").read_text()
     address = "https://code.example/team/tailrace"
-    changed = re.sub(r'^address = ""', f'address = "{address}"', settings, flags=re.MULTILINE)
+    written = "" if by_variable else address
+    changed = re.sub(r'^address = ""', f'address = "{written}"', settings, flags=re.MULTILINE)
     (tmp_path / "pyproject.toml").write_text(changed)
     (tmp_path / "src" / "tailrace").mkdir(parents=True)
     (tmp_path / "metadata").mkdir()
     code = "from setuptools import build_meta; build_meta.prepare_metadata_for_build_wheel('metadata')"
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True, capture_output=True, timeout=60)
+    environment = os.environ | {"PACKAGE_ADDRESS": address if by_variable else ""}
+    subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env=environment,
+        check=True,
+        capture_output=True,
+        timeout=60,
+    )
     (file,) = (tmp_path / "metadata").glob("*.dist-info/METADATA")
     metadata = message_from_string(file.read_text())
     version = f"v{PROJECT['version']}"
