@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.web.site import Site
@@ -142,6 +143,19 @@ def test_a_phone_scrolls_in_one_direction(site: Site, browser: Browser) -> None:
         # The name is wrapped, not cut off.
         cell = page.get_by_role("cell", name=long_name)
         assert cell.evaluate("cell => cell.scrollWidth <= cell.clientWidth")
+
+
+@pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
+def test_a_long_figure_stays_in_its_tile(site: Site, browser: Browser, viewport: dict[str, int]) -> None:
+    with opened(browser, site, viewport=viewport) as page:
+        tiles = page.locator("#tiles .tile")
+        expect(tiles.first).to_be_visible()
+        # What a page shows after hours; the next figures replace it.
+        for place in range(tiles.count()):
+            tile = tiles.nth(place)
+            tile.evaluate("tile => { tile.querySelector('dd').textContent = '23 h 59 min' }")
+            assert tile.evaluate("tile => tile.scrollWidth <= tile.clientWidth")
+        assert page.evaluate("document.documentElement.scrollWidth") == viewport["width"]
 
 
 def test_everything_can_be_reached_by_keys(site: Site, browser: Browser) -> None:
