@@ -1,13 +1,18 @@
 """The order in which the conditions of a filter are tested; it shows when an expression fails.
 
 A server joins nested conjunctions and disjunctions, and what it joins comes last; several values of one field
-in a disjunction come first, as one condition; and what an expression compares is tested as a condition, too.
-A stage tests the conditions in this order, a query in the order of their kinds.
+in a disjunction come first, as one condition, and so does a value that is asked for several times; and what
+an expression compares is tested as a condition, too. A stage tests the conditions in this order, a query in
+the order of their kinds.
 
 >>> in_evaluation_order({"$or": [{"$or": [{"a": {"$gt": 1}}, {"b": 1}]}, {"$expr": "$c"}]})
 {'$or': [{'$expr': '$c'}, {'a': {'$gt': 1}}, {'b': 1}]}
 >>> in_evaluation_order({"$or": [{"$expr": "$c"}, {"a": 1}, {"a": 2}]})
 {'$or': [{'$or': [{'a': 1}, {'a': 2}]}, {'$expr': '$c'}]}
+>>> in_evaluation_order({"$or": [{"$expr": "$c"}, {"b": 3}, {"a": 1}, {"a": 2}, {"b": 3}]})
+{'$or': [{'b': 3}, {'$expr': '$c'}, {'a': 1}, {'a': 2}]}
+>>> in_evaluation_order({"$or": [{"$expr": "$c"}, {"$or": [{"a": 1}, {"a": 2}]}]})
+{'$or': [{'$expr': '$c'}, {'$or': [{'a': 1}, {'a': 2}]}]}
 >>> in_evaluation_order({"$and": [{"$expr": {"$gt": ["$a", 1]}}, {"$expr": "$c"}]})
 {'$and': [{'$expr': '$c'}, {'$expr': {'$gt': ['$a', 1]}}, {'$expr': {'$gt': ['$a', 1]}}]}
 """
@@ -18,6 +23,7 @@ from typing import Any, Final, TypeAlias
 
 from bson import Regex
 
+from tailrace.bson.compare import sort_key
 from tailrace.query.match.scope import is_operator_document
 
 _AND: Final = "$and"
@@ -93,11 +99,11 @@ def _condition(path: str, operator: str, argument: Any, beside: Filter) -> _Part
 
 
 def _joined(operator: str, parts: list[_Part]) -> _Part:
-    """A conjunction or disjunction, with the parts of nested ones at the end."""
+    """A conjunction or disjunction, with the parts of nested ones at the end; values stay together."""
     own: list[_Part] = []
     nested: list[_Part] = []
     for part in parts:
-        if isinstance(part, _Combination) and part.operator == operator:
+        if isinstance(part, _Combination) and part.operator == operator and not part.values_of:
             nested += part.parts
         else:
             own.append(part)
@@ -114,9 +120,29 @@ def _with_values_first(parts: list[_Part]) -> list[_Part]:
         values = [part for part in parts if _compared_path(part) == path]
         if len(values) == 1:
             break
-        joined.insert(0, _Combination(_OR, values, values_of=path))
         parts = [part for part in parts if _compared_path(part) != path]
+        if _is_one_value(values):
+            return [values[0], *joined, *parts]  # it is a comparison again, of the first field
+        joined.insert(0, _Combination(_OR, values, values_of=path))
     return joined + parts
+
+
+def _is_one_value(parts: list[_Part]) -> bool:
+    """Whether conditions of one path ask for the same value; regular expressions are never the same."""
+    values = [_compared_value(part) for part in parts]
+    return not any(isinstance(value, Regex) for value in values) and len(set(map(sort_key, values))) == 1
+
+
+def _compared_value(part: _Part) -> Any:
+    """The value or regular expression that a condition with a `_compared_path` asks for."""
+    assert not isinstance(part, _Combination)
+    (value,) = part.values()
+    if not is_operator_document(value):
+        return value
+    ((operator, argument), *_) = value.items()
+    if operator == "$regex":
+        return argument if isinstance(argument, Regex) else Regex(argument)
+    return argument if operator == "$eq" else argument[0]
 
 
 def _compared_path(part: _Part) -> str | None:
