@@ -237,7 +237,8 @@ def check_reads_and_changes(uri: str, seed: int) -> None:
             worker.join()
         events += query.rest()
         reads = [RawBSONDocument(event)["operationType"] == "read" for event in events]
-        assert any(reads[:5]) == any(reads) == has_documents
+        # Of collections that were empty, documents that come while they are read may be read, or inserted.
+        assert any(reads[:5]) or not has_documents
         found = _applied(events)
         for collection, expected in _contents(database).items():
             assert found.get(collection, {}) == expected, collection
