@@ -16,9 +16,9 @@ from tests.mongod.server.served import served as served_process
 from tests.oracle.changes import events_of
 from tests.oracle.faults import MEMBERS, ROLLED_BACK, SETTINGS, Faults, majority_end, wait_for_members
 from tests.oracle.real_server import RealReplicaSet, missing_mongod, real_replica_set
-from tests.oracle.replay.law import Record, recorded
+from tests.oracle.replay.law import Record, difference, recorded
 from tests.oracle.replay.real_streams import RealStreams, time_of
-from tests.oracle.replay.stream_case import Part, StreamCase, fails_elsewhere
+from tests.oracle.replay.stream_case import Part, StreamCase
 from tests.oracle.replay.test_replay import STREAMS, places
 from tests.oracle.replay.written_cases import EXPANDED, IMAGES, SPLIT
 from tests.oracle.seeds import SEEDS, some
@@ -92,14 +92,10 @@ def is_not_recorded(case: StreamCase) -> bool:
 
 
 def check(case: StreamCase, real: Part, ours: Part) -> None:
-    if fails_elsewhere(case, real, ours.events, ours.error):
-        return
-    pairs = enumerate(zip(real.events, ours.events, strict=False))
-    place = next((number for number, (one, other) in pairs if one != other), None)
-    counts = (
-        f"real {len(real.events)} events, error {real.error}; ours {len(ours.events)}, error {ours.error}"
-    )
-    assert real == ours, f"{case}\n{counts}; first different event {place}; ends {real.end!r} {ours.end!r}"
+    found = difference(case, real, (ours.events, ours.error))
+    assert found is None, found
+    if real.error == ours.error:
+        assert real.end == ours.end, case
 
 
 def test_streams_with_every_option_are_equal(record: Record, served: RealStreams, via: Via) -> None:
