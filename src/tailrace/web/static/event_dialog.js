@@ -52,9 +52,11 @@ export class EventDialog {
       by("event-meaning").textContent = found.meaning;
       this.code = found.code;
       this.showCode();
+      this.hideCode(false);
     } catch (error) {
       by("event-rows").replaceChildren();
       by("event-meaning").textContent = error.message;
+      this.hideCode(true); // it is that of another token
     }
   }
 
@@ -75,6 +77,10 @@ export class EventDialog {
     );
     by("event-code").textContent = this.code[this.language].code;
     by("event-copy").textContent = "Copy";
+  }
+
+  hideCode(isHidden) {
+    for (const id of ["event-languages", "event-copy", "event-code"]) by(id).hidden = isHidden;
   }
 
   choose(number) {
