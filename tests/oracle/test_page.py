@@ -7,6 +7,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tailrace.web.http_thread import HttpThread
 from tailrace.web.subject import Subject
+from tests.cli.console import Here
 from tests.oracle.real_server import RealReplicaSet
 
 
@@ -33,3 +34,29 @@ def test_the_page_shows_a_real_deployment_and_its_streams(real_set: RealReplicaS
     ]
     names = {family.name for family in text_string_to_metric_families(text)}
     assert {"tailrace_oplog_window_seconds", "tailrace_streams_open"} <= names
+    # A MongoDB does not count what its streams received: unknown is not zero.
+    assert not state["streams"]["areCounted"]
+    assert "tailrace_stream_events" not in names
+
+
+def test_status_says_the_same_by_the_page_and_by_the_deployment(real_set: RealReplicaSet, here: Here) -> None:
+    page = HttpThread("127.0.0.1", 0)
+    faults: list[Exception] = []
+    page.start(Subject(command="pipeline", source=real_set.uri, clients_uri=real_set.uri), faults.append)
+    try:
+        with real_set.client() as client, client.asked_twice.watch() as stream:
+            client.asked_twice.orders.insert_many([{"_id": 1}, {"_id": 2}])
+            next(stream)  # the second event waits here, so the cursor is idle
+            by_page, by_deployment = [
+                [
+                    (shown["askedAt"], shown["events"], shown["lagSeconds"] > 100)
+                    for shown in json.loads(here("status", place, "--json").output)["streams"]
+                    if shown["scope"] == "asked_twice.*"
+                ]
+                for place in (page.address, real_set.uri)
+            ]
+    finally:
+        page.stop()
+    assert not faults
+    assert by_page == by_deployment
+    assert len(by_page) == 1

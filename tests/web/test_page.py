@@ -219,8 +219,8 @@ def test_a_long_figure_stays_in_its_tile(site: Site, browser: Browser, viewport:
 # The contrast of a text with what it is drawn on, by the formula of the Web Content Accessibility Guidelines.
 CONTRAST = """node => {
     const light = text => {
-        const parts = text.match(/[\\d.]+/g).slice(0, 3).map(value => value / 255);
-        const [r, g, b] = parts.map(value => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4);
+        const linear = value => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+        const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map(value => linear(value / 255));
         return 0.2126 * r + 0.7152 * g + 0.0722 * b;
     };
     const style = getComputedStyle(node);

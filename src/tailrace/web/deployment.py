@@ -77,6 +77,12 @@ class NodeReading:
     error: str = ""
     """Why it reported nothing, or less than was asked for."""
 
+    @property
+    def stream_counters(self) -> Mapping[str, Any] | None:
+        """How many streams and events of streams it counted; None for a MongoDB, which counts none."""
+        counted: Mapping[str, Any] = self.status.get("metrics", {}).get("changeStreams", {})
+        return counted if "events" in counted else None
+
 
 @dataclass(slots=True)
 class Reading:

@@ -177,5 +177,5 @@ def _pipeline(section: dict[str, Any]) -> str:
             parts.append(f"{section[name]:,} {what}")
     restarts = int(section.get("starts", 1)) - 1
     if restarts > 0:
-        parts.append(f"{restarts} restarts")
+        parts.append(words.counted(restarts, "restart"))
     return ", ".join(parts)
