@@ -126,7 +126,7 @@ def test_an_invalidation_ends_it(
         (["--max", "0"], "--max is a number of events"),
         (["--pipeline", "{}"], "--pipeline must be"),
         (["--options", "[]"], "--options must be"),
-        (["--resume-after", "1"], "--resume-after must be"),
+        (["--resume-after", "1"], "--resume-after takes a resume token"),
         (["--full-document", "whenever"], "(2 BadValue)"),
         (["--options", '{"unheard": 1}'], "(40415 "),
         (["--pipeline", '[{"$group": {"_id": 1}}]'], "(20 IllegalOperation)"),

@@ -1,13 +1,22 @@
 """The page of a pipeline whose source is a real MongoDB."""
 
+import base64
 import json
+import os
+import re
+import subprocess
+import sys
 import urllib.request
+from urllib.parse import urlencode
 
+import pytest
+from bson import Int64
 from prometheus_client.parser import text_string_to_metric_families
 
 from tailrace.web.http_thread import HttpThread
 from tailrace.web.subject import Subject
 from tests.cli.console import Here
+from tests.clients.programs import MODULES, need
 from tests.oracle.real_server import RealReplicaSet
 
 
@@ -37,6 +46,36 @@ def test_the_page_shows_a_real_deployment_and_its_streams(real_set: RealReplicaS
     # A MongoDB does not count what its streams received: unknown is not zero.
     assert not state["streams"]["areCounted"]
     assert "tailrace_stream_events" not in names
+
+
+@pytest.mark.parametrize("language", ["PyMongo", "Node.js"])
+def test_the_code_of_the_page_resumes_at_a_real_deployment(real_set: RealReplicaSet, language: str) -> None:
+    page = HttpThread("127.0.0.1", 0)
+    faults: list[Exception] = []
+    page.start(Subject(command="pipeline", source=real_set.uri, clients_uri=real_set.uri), faults.append)
+    try:
+        with real_set.client() as client:
+            orders = client["code_for_" + language.partition(".")[0]].orders
+            with orders.watch() as stream:
+                orders.insert_many([{"_id": Int64(number)} for number in range(3)])
+                token = next(stream)["_id"]
+        asked = {"token": token["_data"], "ns": orders.full_name}
+        asked["typeBits"] = base64.b64encode(token["_typeBits"]).decode()
+        found = json.loads(urllib.request.urlopen(f"{page.address}api/token?{urlencode(asked)}").read())
+    finally:
+        page.stop()
+    assert not faults
+    code = {snippet["language"]: snippet["code"] for snippet in found["code"]}[language]
+    command = [sys.executable, "-u", "-c", code]
+    if language == "Node.js":
+        need("mongodb")
+        command = ["node", "-e", code]
+    environment = {**os.environ, "NODE_PATH": str(MODULES)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        process.kill()
+    assert re.search(r"documentKey\W+_id\W+1\b", line)
 
 
 def test_status_says_the_same_by_the_page_and_by_the_deployment(real_set: RealReplicaSet, here: Here) -> None:

@@ -149,19 +149,30 @@ def at_deployment(
         except OperationFailure as error:
             return Resumption(place, str(command_error(error, uri, "changeStream and find")))
     moment = explained.cluster_time
-    in_oplog = all(oplog.begins <= moment for oplog in found.oplogs)
-    tier = OPLOG if in_oplog or found.history is None else HISTORY
+    tier = _tier(found, moment)
     stays = [left for oplog in found.oplogs if (left := oplog.stays(seconds_of(moment), now)) is not None]
     return Resumption(
         place,
         None,
         tier,
         events=counted if tier == OPLOG else _events_in(found, token, explained),
-        entries=_entries_after(uri, found, moment) if tier == OPLOG and counted is None else None,
+        entries=_entries_after(uri, found, moment)
+        if tier == OPLOG and counted is None and found.source is None
+        else None,
         stays_seconds=min(stays, default=None) if tier == OPLOG else None,
         outlived_by_history=found.has_history,
         is_hidden=hidden,
     )
+
+
+def _tier(found: Deployment, moment: int) -> str:
+    """What answers for a time."""
+    history = found.history
+    if history is None:
+        return OPLOG
+    if found.source is not None:  # whose oplog is not shown; it answers for what the history does not have
+        return HISTORY if history.begins <= moment <= history.through else OPLOG
+    return OPLOG if all(oplog.begins <= moment for oplog in found.oplogs) else HISTORY
 
 
 def _count_after(

@@ -19,18 +19,18 @@ export class EventDialog {
   openEvent(event) {
     const ns = [event.ns?.db, event.ns?.coll].filter(Boolean).join(".");
     by("event-document").textContent = JSON.stringify(event, null, 2);
-    this.open(`${event.operationType} ${ns}`, event._id._data, [ns, event.ns?.db, ""], event);
+    this.open(`${event.operationType} ${ns}`, event._id, [ns, event.ns?.db, ""], event);
   }
 
   openStream(stream) {
     const ns = stream.scope === "deployment" ? "" : stream.ns;
-    this.open(`Position of a stream on ${ns || "everything"}`, stream.token, [ns], null);
+    this.open(`Position of a stream on ${ns || "everything"}`, { _data: stream.token }, [ns], null);
   }
 
   open(title, token, scopes, event) {
-    this.token = token;
+    this.token = { token: token._data, typeBits: token._typeBits?.$binary.base64 ?? "" };
     by("event-title").textContent = title;
-    by("event-token").textContent = token;
+    by("event-token").textContent = token._data;
     by("event-document-part").hidden = event === null;
     const names = [...new Set(scopes.filter((name) => name !== undefined))];
     by("event-scope").replaceChildren(
@@ -42,7 +42,7 @@ export class EventDialog {
 
   async explain() {
     try {
-      const found = await get("/api/token", { token: this.token, ns: by("event-scope").value });
+      const found = await get("/api/token", { ...this.token, ns: by("event-scope").value });
       by("event-rows").replaceChildren(
         ...found.rows.flatMap(([name, text]) => [
           element("dt", { textContent: name }),
