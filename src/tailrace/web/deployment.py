@@ -32,12 +32,15 @@ _STREAMS: Final[list[dict[str, Any]]] = [
     {"$match": {"cursor.awaitData": True}},
     {
         "$project": {
+            "type": 1,
             "client": 1,
+            "client_s": 1,
             "appName": 1,
             "effectiveUsers": 1,
             "microsecs_running": 1,
             "cursor.cursorId": 1,
             "cursor.createdDate": 1,
+            "cursor.lastAccessDate": 1,
             "cursor.nDocsReturned": 1,
             "cursor.postBatchResumeToken": 1,
             "cursor.originatingCommand.aggregate": 1,
