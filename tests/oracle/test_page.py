@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 import pytest
 from bson import Int64
+from bson.json_util import dumps
 from prometheus_client.parser import text_string_to_metric_families
 
 from tailrace.web.http_thread import HttpThread
@@ -76,6 +77,16 @@ def test_the_code_of_the_page_resumes_at_a_real_deployment(real_set: RealReplica
         line = process.stdout.readline()
         process.kill()
     assert re.search(r"documentKey\W+_id\W+1\b", line)
+
+
+def test_a_token_without_its_type_bits_has_a_hint(real_set: RealReplicaSet, here: Here) -> None:
+    with real_set.client() as client, client.without_bits.orders.watch() as stream:
+        client.without_bits.orders.insert_one({"_id": Int64(1)})
+        token = next(stream)["_id"]
+    refused = here("token", token["_data"], "--source", real_set.uri)
+    assert refused.code == 1
+    assert any(line.endswith("has _typeBits, give the whole document") for line in refused.lines)
+    assert here("token", dumps(token), "--source", real_set.uri).code == 0
 
 
 def test_status_says_the_same_by_the_page_and_by_the_deployment(real_set: RealReplicaSet, here: Here) -> None:

@@ -13,6 +13,7 @@ from tailrace.cli.asking.history import history_in
 from tailrace.cli.asking.oplog import entries_after
 from tailrace.cli.sources.namespaces import namespace_argument
 from tailrace.client.token_order import comes_after, high_water_mark, text_of
+from tailrace.error_codes import ErrorCode
 from tailrace.errors import HistoryError, UsageError
 from tailrace.events.cluster_time import END_OF_TIME, from_timestamp, seconds_of
 from tailrace.events.resume_token import cluster_time_of
@@ -147,7 +148,8 @@ def at_deployment(
             if pipeline is not None:
                 hidden = _hides(client, uri, token, explained, namespace, pipeline)
         except OperationFailure as error:
-            return Resumption(place, str(command_error(error, uri, "changeStream and find")))
+            reason = str(command_error(error, uri, "changeStream and find"))
+            return Resumption(place, f"{reason}{_hint(error, token, explained)}")
     moment = explained.cluster_time
     tier = _tier(found, moment)
     stays = [left for oplog in found.oplogs if (left := oplog.stays(seconds_of(moment), now)) is not None]
@@ -163,6 +165,14 @@ def at_deployment(
         outlived_by_history=found.has_history,
         is_hidden=hidden,
     )
+
+
+def _hint(error: OperationFailure, token: dict[str, Any], explained: TokenExplanation) -> str:
+    """What may be missing of a token that was not found."""
+    has_key = explained.kind is TokenKind.EVENT
+    if error.code != ErrorCode.ChangeStreamFatalError or not has_key or "_typeBits" in token:
+        return ""
+    return "; if the document of the token has _typeBits, give the whole document"
 
 
 def _tier(found: Deployment, moment: int) -> str:
