@@ -131,7 +131,7 @@ def test_the_code_resumes_after_the_event(site: Site, language: str) -> None:
     with orders.watch() as stream:
         orders.insert_many([{"_id": Int64(number)} for number in range(3)])
         token = next(stream)["_id"]
-    # A MongoDB finds the event of a long only with these (tests/oracle/test_page.py).
+    # A MongoDB finds the event of a large long only with these (tests/oracle/test_page.py).
     bits = base64.b64encode(token["_typeBits"]).decode()
     found = site.get("/api/token", token=token["_data"], typeBits=bits, ns=orders.full_name).json
     assert dict(found["rows"])["document key"] == '{"_id": 0}'

@@ -1,6 +1,7 @@
 """Code that resumes a stream after an event, ready to be copied: PyMongo, Node.js, mongosh, Spark.
 
-The token of a document whose key has a number may have `_typeBits`: a MongoDB finds no event without them.
+The token of a document whose key has a number may have `_typeBits`. Without them a MongoDB does not find the
+event of a large long, and refuses the token of a fraction.
 """
 
 import base64

@@ -31,6 +31,7 @@ _MOST_COUNTED: Final = 1000
 _COUNT_SECONDS: Final = 2.0
 """Events up to these limits are counted; for more, the entries of the oplog are."""
 _ONLY_TOKENS: Final = {"$project": {"_id": 1}}
+_WRONG_TYPE_BITS: Final = 50810
 _SPLIT: Final[dict[str, Any]] = {"$changeStreamSplitLargeEvent": {}}
 
 
@@ -170,7 +171,11 @@ def at_deployment(
 def _hint(error: OperationFailure, token: dict[str, Any], explained: TokenExplanation) -> str:
     """What may be missing of a token that was not found."""
     has_key = explained.kind is TokenKind.EVENT
-    if error.code != ErrorCode.ChangeStreamFatalError or not has_key or "_typeBits" in token:
+    if (
+        error.code not in (ErrorCode.ChangeStreamFatalError, _WRONG_TYPE_BITS)
+        or not has_key
+        or "_typeBits" in token
+    ):
         return ""
     return "; if the document of the token has _typeBits, give the whole document"
 
