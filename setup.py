@@ -40,6 +40,7 @@ def project_urls(address: str, version: str) -> dict[str, str]:
     if not address:
         return {}
     return {
+        "Homepage": address,
         "Source": address,
         "Documentation": f"{address}/blob/v{version}/docs/index.md",
         "Changelog": f"{address}/blob/v{version}/CHANGELOG.md",

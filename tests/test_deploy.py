@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from tailrace.cli.commands import COMMANDS, all_option_names, parser_of
+from tailrace.web.http_thread import DEFAULT_PORT
 
 ROOT = Path(__file__).parents[1]
 DEPLOY = ROOT / "deploy"
@@ -61,6 +62,38 @@ def test_the_image_copies_files_that_exist_and_sets_options_that_exist(tmp_path:
     found = read(["serve"], variables, None, tmp_path)
     assert (found["host"], found["log_format"]) == ("0.0.0.0", "json")
     assert str(found["data"]).startswith(dict(instructions())["VOLUME"])
+
+
+def test_the_package_can_be_built_from_what_the_image_copies(tmp_path: Path) -> None:
+    for name, text in instructions():
+        *sources, _ = text.split() if name == "COPY" else [""]
+        for source in sources:
+            if (ROOT / source).is_dir():
+                (tmp_path / source / "tailrace").mkdir(parents=True)
+            else:
+                shutil.copy(ROOT / source, tmp_path)
+    (tmp_path / "metadata").mkdir()
+    code = "from setuptools import build_meta; build_meta.prepare_metadata_for_build_wheel('metadata')"
+    built = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert built.returncode == 0, built.stderr
+
+
+def test_probes_ask_the_page_of_a_process() -> None:
+    healthy = dict(instructions())["HEALTHCHECK"]
+    assert f"http://127.0.0.1:{DEFAULT_PORT}/healthz" in healthy
+    (pod,) = pods(DEPLOY / "kubernetes" / "serve.yaml")
+    (container,) = pod["spec"]["containers"]
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert ports["http"] == DEFAULT_PORT
+    asked = {probe: container[probe]["httpGet"] for probe in ("readinessProbe", "livenessProbe")}
+    assert {probe: request["path"] for probe, request in asked.items()} == {
+        "readinessProbe": "/readyz",
+        "livenessProbe": "/healthz",
+    }
+    # The certificate of the server is that of its page, too.
+    assert {(request["port"], request["scheme"]) for request in asked.values()} == {("http", "HTTPS")}
 
 
 def test_the_services_of_the_compose_file_read_their_options(tmp_path: Path) -> None:

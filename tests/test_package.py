@@ -74,6 +74,7 @@ def test_one_setting_makes_all_links_absolute() -> None:
     files = [link.removeprefix(address).partition("/v1.2.3/")[2].partition("#")[0] for link in ours]
     assert not [name for name in files if not (ROOT / name).exists()]
     assert set(metadata["project_urls"](address, "1.2.3")) == {
+        "Homepage",
         "Source",
         "Documentation",
         "Changelog",
@@ -106,6 +107,7 @@ def test_the_metadata_follows_the_address_of_the_project(tmp_path: Path, by_vari
     metadata = message_from_string(file.read_text())
     version = f"v{PROJECT['version']}"
     assert metadata.get_all("Project-URL") == [
+        f"Homepage, {address}",
         f"Source, {address}",
         f"Documentation, {address}/blob/{version}/docs/index.md",
         f"Changelog, {address}/blob/{version}/CHANGELOG.md",

@@ -6,6 +6,7 @@ user, and the data would be on the wrong machine.
 
 import re
 from os import PathLike, fspath
+from pathlib import Path
 from typing import Final
 from urllib.parse import unquote
 
@@ -14,6 +15,14 @@ from tailrace.errors import UsageError
 OBJECT_STORES: Final = ("s3", "s3a", "gs", "az", "abfs", "abfss")
 """The schemes of object stores that a history can be in"""
 _URL: Final = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]+):(?P<slashes>/+)(?P<rest>.*)", re.DOTALL)
+_OTHERS: Final = {
+    "WiredTiger": "a MongoDB server",
+    "storage.bson": "a MongoDB server",
+    "mongod.lock": "a MongoDB server",
+    "PG_VERSION": "PostgreSQL",
+    "ibdata1": "MySQL",
+}
+"""Files by which the data of other products is known."""
 _THIS_HOST: Final = ("", "localhost")
 
 
@@ -73,3 +82,12 @@ def history_place(place: str | PathLike[str]) -> str:
     if found["scheme"].lower() in OBJECT_STORES:
         raise UsageError(f"{text} is no URL; write {found['scheme']}://BUCKET/FOLDER, as text")
     raise UsageError(f"a history cannot be in {text}; use a local folder, or one of {known}")
+
+
+def refuse_data_of_others(folder: Path, what: str) -> None:
+    """Raise `UsageError`, which calls the folder ``what``, for the data of another product."""
+    for name, product in _OTHERS.items():
+        if (folder / name).exists():
+            raise UsageError(
+                f"{what} {folder} has the file {name}, so it is that of {product}; name another directory"
+            )

@@ -52,6 +52,34 @@ def test_text_of_others_has_a_level() -> None:
     assert not {"written by hand", "Ours"}.intersection(messages)
 
 
+BREAKS = "import os\nreading, writing = os.pipe()\nos.close(reading)\nos.write(writing, b'1')\n"
+
+
+def test_a_worker_of_spark_whose_reader_has_ended_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "daemon.py").write_text(BREAKS)
+    (tmp_path / "called.py").write_text(BREAKS)
+    (tmp_path / "calling").mkdir()
+    (tmp_path / "calling" / "daemon.py").write_text("import called")
+    noise = (
+        "import subprocess, sys\n"
+        "from tailrace.cli.logs.output import log_output\n"
+        "with log_output('json', 'debug'):\n"
+        "    subprocess.run([sys.executable, sys.argv[1]])\n"
+    )
+
+    def logged(script: Path) -> list[dict[str, object]]:
+        environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+        done = subprocess.run(
+            [sys.executable, "-c", noise, script], capture_output=True, text=True, check=True, env=environment
+        )
+        return [json.loads(line) for line in done.stderr.splitlines()]
+
+    assert "BrokenPipeError" in str(logged(tmp_path / "daemon.py"))
+    assert {line["s"] for line in logged(tmp_path / "daemon.py")} <= {"D", "D1"}
+    # What the daemon has called is not its own connection.
+    assert "E" in {line["s"] for line in logged(tmp_path / "calling" / "daemon.py")}
+
+
 def test_an_error_at_the_end_is_a_line_of_json_too(here: Here, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     options = ("serve", "--no-spark", "--data", tmp_path / "file" / "data")

@@ -79,3 +79,21 @@ def test_a_file_url_is_the_local_folder(here: Here, empty_folder: Path) -> None:
     outcome = here("check", f"file://{empty_folder}/my%20history")
     assert (outcome.code, outcome.lines[-1]) == (0, "sound")
     assert [path.name for path in empty_folder.iterdir()] == ["my history"]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["serve", "--no-spark", "--data"],
+        ["serve", "--history"],
+        ["pipeline", "--source", "oplog.bson", "--history"],
+        ["mirror", "--source", "mongodb://127.0.0.1:1", "--to"],
+    ],
+    ids=lambda command: f"{command[0]} {command[-1]}",
+)
+def test_the_data_of_another_product_is_left_alone(here: Here, tmp_path: Path, command: list[str]) -> None:
+    (tmp_path / "WiredTiger").write_text("WiredTiger 11.0.0")
+    outcome = here(*command, tmp_path)
+    assert outcome.code == 2
+    assert "has the file WiredTiger, so it is that of a MongoDB server; name another" in outcome.sentence
+    assert [path.name for path in tmp_path.iterdir()] == ["WiredTiger"]

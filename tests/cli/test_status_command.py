@@ -59,7 +59,7 @@ def test_a_deployment_is_one_screen(here: Here, replica_set: ReplicaSet, tokens:
     assert [text.split()[-1] for text in shown["member"]] == ["PRIMARY", "SECONDARY", "SECONDARY"]
     assert "entries" in shown["oplog"][0]
     assert any(text.startswith("shop.*  client 127.0.0.1:") for text in shown["stream"])
-    assert "events in 1 files" in shown["history"][0]
+    assert "events in 1 file," in shown["history"][0]
 
 
 def test_a_program_reads_the_same(here: Here, replica_set: ReplicaSet, tokens: list[str]) -> None:

@@ -126,7 +126,7 @@ def test_an_invalidation_ends_it(
         (["--max", "0"], "--max is a number of events"),
         (["--pipeline", "{}"], "--pipeline must be"),
         (["--options", "[]"], "--options must be"),
-        (["--resume-after", "1"], "--resume-after must be"),
+        (["--resume-after", "1"], "--resume-after takes a resume token"),
         (["--full-document", "whenever"], "(2 BadValue)"),
         (["--options", '{"unheard": 1}'], "(40415 "),
         (["--pipeline", '[{"$group": {"_id": 1}}]'], "(20 IllegalOperation)"),
@@ -225,7 +225,11 @@ def test_a_stream_starts_at_a_time_of_day(
 
 
 def test_a_time_that_is_none_is_one_sentence(here: Here, tailrace_uri: str) -> None:
-    assert "--start-at-operation-time" in here("watch", tailrace_uri, "--start-at", "yesterday").sentence
+    refused = here("watch", tailrace_uri, "--start-at", "yesterday").sentence
+    assert refused.startswith("--start-at takes a time such as 2026-11-17T20:00:00Z")
+    assert refused.endswith("not 'yesterday'")
+    refused = here("watch", tailrace_uri, "--resume-after", "82zz").sentence
+    assert refused.startswith("--resume-after takes a resume token: the hex text of its _data")
     assert "from 1970 to 2106" in here("watch", tailrace_uri, "--start-at", "1950-01-01").sentence
 
 

@@ -77,6 +77,25 @@ def test_live_events_appear_and_explain_their_tokens(site: Site, browser: Browse
         expect(page.locator("#event")).to_be_hidden()
 
 
+def test_no_code_is_shown_for_a_token_that_cannot_be_explained(site: Site, browser: Browser) -> None:
+    # A request that fails is an error on the console, which `opened` does not allow.
+    with browser.new_context() as context:
+        page = context.new_page()
+        page.goto(site.url)
+        expect(page.locator("#tail-mode")).to_have_text("live")
+        site.client.explained.orders.insert_many([{"_id": 1}, {"_id": 2}])
+        page.get_by_role("button", name=re.compile('insert.*explained.orders.*"_id":1')).click()
+        expect(page.locator("#event-code")).to_contain_text("resume_after")
+        page.keyboard.press("Escape")
+        page.route("**/api/token*", lambda route: route.abort("connectionrefused"))
+        page.get_by_role("button", name=re.compile('insert.*explained.orders.*"_id":2')).click()
+        expect(page.locator("#event-meaning")).to_have_text("The server does not answer.")
+        expect(page.locator("#event-code")).to_be_hidden()
+        page.unroute("**/api/token*")
+        page.select_option("#event-scope", "explained")
+        expect(page.locator("#event-code")).to_contain_text('client["explained"].watch')
+
+
 def test_a_filter_and_a_pause(site: Site, browser: Browser) -> None:
     orders = site.client.filtered.orders
     with opened(browser, site) as page:
@@ -99,9 +118,7 @@ def test_a_filter_and_a_pause(site: Site, browser: Browser) -> None:
 def test_the_time_line_draws_and_a_range_of_it_shows_its_events(site: Site, browser: Browser) -> None:
     with writing(site), opened(browser, site) as page:
         plot = page.locator("#plot")
-        area = plot.locator("path.area-insert")
-        # Two points of the time line make an area.
-        expect(area).to_have_attribute("d", re.compile(r"M[\d.]+,[\d.]+L"), timeout=15_000)
+        wait_for_two_points(page)
         plot.focus()
         page.keyboard.press("ArrowLeft")
         page.keyboard.press("Shift+ArrowRight")
@@ -118,6 +135,47 @@ def test_the_time_line_draws_and_a_range_of_it_shows_its_events(site: Site, brow
         page.click("#selection-show")
         expect(page.locator("#tail-mode")).to_contain_text(" to ")
         page.wait_for_selector("#tail .badge-insert")
+
+
+def wait_for_two_points(page: Page) -> None:
+    """Two points of the time line make an area."""
+    area = page.locator("#plot path.area-insert")
+    expect(area).to_have_attribute("d", re.compile(r"M[\d.]+,[\d.]+L"), timeout=15_000)
+
+
+def select_everything(page: Page, most: int) -> None:
+    """Drag over the whole plot until it has at least ``most`` events."""
+    box = page.locator("#plot").bounding_box()
+    assert box is not None
+    middle = box["y"] + box["height"] / 2
+    events = 0
+    while events < most:
+        page.mouse.move(box["x"] + 1, middle)
+        page.mouse.down()
+        page.mouse.move(box["x"] + box["width"] - 1, middle)
+        page.mouse.up()
+        found = re.search(r"about ([\d,]+) events", page.inner_text("#selection-text"))
+        events = int(found[1].replace(",", "")) if found else 0
+
+
+def test_a_range_shows_all_its_events_up_to_the_limit_that_it_names(site: Site, browser: Browser) -> None:
+    ranged = site.client.ranged
+    with opened(browser, site) as page:
+        with writing(site):  # so that the time line begins before them
+            wait_for_two_points(page)
+            ranged.some.insert_many([{"_id": number} for number in range(400)])
+            ranged.more.insert_many([{"_id": number} for number in range(600)])
+            select_everything(page, 1000)
+        page.fill("#tail-ns", "ranged.some")
+        page.click("#selection-show")
+        expect(page.locator("#tail-note")).to_contain_text("The range has 401 events.", timeout=15_000)
+        assert page.locator("#tail li").count() == 401  # with the collection's create
+        page.fill("#tail-ns", "ranged.more")
+        page.click("#selection-show")
+        expect(page.locator("#tail-note")).to_contain_text("These are the first 500 events of the range.")
+        shown = page.locator("#tail li")
+        assert shown.count() == 500
+        assert "create" in shown.last.inner_text()
 
 
 def test_panels_show_streams_deployment_and_history(site: Site, browser: Browser) -> None:
@@ -156,6 +214,33 @@ def test_a_long_figure_stays_in_its_tile(site: Site, browser: Browser, viewport:
             tile.evaluate("tile => { tile.querySelector('dd').textContent = '23 h 59 min' }")
             assert tile.evaluate("tile => tile.scrollWidth <= tile.clientWidth")
         assert page.evaluate("document.documentElement.scrollWidth") == viewport["width"]
+
+
+# The contrast of a text with what it is drawn on, by the formula of the Web Content Accessibility Guidelines.
+CONTRAST = """node => {
+    const light = text => {
+        const linear = value => value <= 0.04045 ? value / 12.92 : ((value + 0.055) / 1.055) ** 2.4;
+        const [r, g, b] = text.match(/[\\d.]+/g).slice(0, 3).map(value => linear(value / 255));
+        return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+    };
+    const style = getComputedStyle(node);
+    const [low, high] = [light(style.color), light(style.backgroundColor)].sort((a, b) => a - b);
+    return (high + 0.05) / (low + 0.05);
+}"""
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_kinds_of_events_can_be_read(site: Site, browser: Browser, scheme: str) -> None:
+    kinds = site.client.kinds.orders
+    with opened(browser, site, scheme) as page:
+        kinds.insert_one({"_id": 1})
+        kinds.update_one({"_id": 1}, {"$set": {"paid": True}})
+        kinds.delete_one({"_id": 1})
+        kinds.drop()
+        for kind in ("insert", "update", "delete", "drop"):
+            badge = page.locator(f"#tail .badge-{kind}").first
+            expect(badge).to_be_visible()
+            assert badge.evaluate(CONTRAST) >= 4.5, kind
 
 
 def test_everything_can_be_reached_by_keys(site: Site, browser: Browser) -> None:

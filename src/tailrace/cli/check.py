@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from tailrace.cli.asking import words
 from tailrace.cli.output import print_line
 from tailrace.errors import UsageError, missing_package
 from tailrace.events.cluster_time import in_words
@@ -146,17 +147,18 @@ def _print(
         return
     for check in checks:
         print_line(
-            f"data      {check.path}: {check.collections} collections, {check.records} records, "
-            f"{check.entries} oplog entries, {check.pages} pages"
+            f"data      {check.path}: {words.counted(check.collections, 'collection')}, "
+            f"{words.counted(check.records, 'record')}, {check.entries:,} oplog entries, "
+            f"{words.counted(check.pages, 'page')}"
         )
     if history is not None:
         print_line(
-            f"history   {history.place}: {history.files} files, {history.events} events, "
-            f"version {history.version}"
+            f"history   {history.place}: {words.counted(history.files, 'file')}, "
+            f"{words.counted(history.events, 'event')}, version {history.version}"
         )
     for fault in faults:
         print_line(f"wrong     {fault}")
-    print_line("sound" if not faults else f"{len(faults)} faults")
+    print_line("sound" if not faults else words.counted(len(faults), "fault"))
 
 
 def _as_document(

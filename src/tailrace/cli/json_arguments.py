@@ -63,7 +63,14 @@ def is_token(text: str) -> bool:
 def token_argument(option: str, text: str) -> dict[str, Any]:
     """A resume token: the hex text of `_data`, or the document as Extended JSON."""
     text = text.strip()
-    return {"_data": text} if _HEX.fullmatch(text) else document_argument(option, text)
+    if _HEX.fullmatch(text):
+        return {"_data": text}
+    if not text.startswith("{"):
+        raise UsageError(
+            f"{option} takes a resume token: the hex text of its _data, or the whole document as JSON, "
+            f"not {text!r}"
+        )
+    return document_argument(option, text)
 
 
 def time_argument(option: str, text: str) -> Any:
@@ -71,7 +78,12 @@ def time_argument(option: str, text: str) -> Any:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        return value_argument(option, text)
+        if text.lstrip().startswith("{"):
+            return value_argument(option, text)
+        raise UsageError(
+            f"{option} takes a time such as 2026-11-17T20:00:00Z, "
+            f'or {{"$timestamp": {{"t": 1700000003, "i": 1}}}}, not {text!r}'
+        ) from None
     if moment.tzinfo is None:
         moment = moment.replace(tzinfo=UTC)
     try:

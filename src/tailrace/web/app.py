@@ -1,6 +1,7 @@
 """The routes: the page, its JSON and its server-sent events, metrics and probes."""
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
@@ -21,7 +22,7 @@ from tailrace.web.deployment import Client, in_short
 from tailrace.web.event_streams import EventStreams, Message
 from tailrace.web.headers import Headers
 from tailrace.web.metrics import CONTENT_TYPE, metrics_text
-from tailrace.web.resume_code import resume_code
+from tailrace.web.resume_code import Token, resume_code
 from tailrace.web.subject import OnFault, Subject
 from tailrace.web.tail import Tail, WrongFilterError
 from tailrace.web.timeline import SERIES
@@ -197,20 +198,23 @@ class _Pages:
         return Response(text, media_type="application/json")
 
     async def token(self, request: Request) -> Response:
-        token, ns = request.query_params.get("token", ""), request.query_params.get("ns", "")
-        try:
-            explanation = explain_token(token)
-        except TailraceError as error:
-            return _error(400, str(error))
+        asked = request.query_params
         uri = self._subject.clients_uri
         if self._subject.has_users:
             uri = uri.replace("://", _USER_PLACE, 1)
+        try:
+            bits = base64.b64decode(asked.get("typeBits", ""), validate=True)
+            token = Token(asked.get("token", ""), bits)
+            explanation = explain_token(token.document())
+        except (TailraceError, ValueError) as error:
+            return _error(400, str(error))
         kind = "" if explanation.kind is None else explanation.kind.value
+        code = resume_code(uri, asked.get("ns", ""), token, kind)
         return JSONResponse(
             {
                 "rows": token_rows(explanation),
                 "meaning": explanation.meaning,
-                "code": [snippet._asdict() for snippet in resume_code(uri, ns, token, kind)],
+                "code": [snippet._asdict() for snippet in code],
             }
         )
 

@@ -32,12 +32,15 @@ _STREAMS: Final[list[dict[str, Any]]] = [
     {"$match": {"cursor.awaitData": True}},
     {
         "$project": {
+            "type": 1,
             "client": 1,
+            "client_s": 1,
             "appName": 1,
             "effectiveUsers": 1,
             "microsecs_running": 1,
             "cursor.cursorId": 1,
             "cursor.createdDate": 1,
+            "cursor.lastAccessDate": 1,
             "cursor.nDocsReturned": 1,
             "cursor.postBatchResumeToken": 1,
             "cursor.originatingCommand.aggregate": 1,
@@ -76,6 +79,12 @@ class NodeReading:
     """Entries of `$currentOp`."""
     error: str = ""
     """Why it reported nothing, or less than was asked for."""
+
+    @property
+    def stream_counters(self) -> Mapping[str, Any] | None:
+        """How many streams and events of streams it counted; None for a MongoDB, which counts none."""
+        counted: Mapping[str, Any] = self.status.get("metrics", {}).get("changeStreams", {})
+        return counted if "events" in counted else None
 
 
 @dataclass(slots=True)

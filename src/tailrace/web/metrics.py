@@ -89,16 +89,7 @@ def _nodes(all_nodes: Iterable[NodeReading], nodes: list[NodeReading]) -> Iterat
 def _streams(nodes: list[NodeReading], watcher: Watcher) -> Iterator[Metric]:
     streams = watcher.streams
     yield GaugeMetricFamily("tailrace_streams_open", "Open change streams.", value=len(streams))
-    sections = [(node.address, node.status.get("metrics", {}).get("changeStreams", {})) for node in nodes]
-    for name, text in _STREAM_COUNTERS.items():
-        counter = CounterMetricFamily(f"tailrace_streams_{name}", text, labels=["node"])
-        for address, counted in sections:
-            counter.add_metric([address], counted.get(name, 0))
-        yield counter
-    events = CounterMetricFamily("tailrace_stream_events", "Events returned to streams.", labels=["node"])
-    for address, counted in sections:
-        events.add_metric([address], counted.get("events", 0))
-    yield events
+    yield from _stream_counters(nodes)
     yield from _greatest(
         "tailrace_stream_lag_seconds_max",
         "Seconds between the newest event and the position of the stream that lags most.",
@@ -114,6 +105,22 @@ def _streams(nodes: list[NodeReading], watcher: Watcher) -> Iterator[Metric]:
         "Seconds until the first position of an open stream is removed from the history.",
         min((stream.history_left for stream in streams if stream.history_left is not None), default=None),
     )
+
+
+def _stream_counters(nodes: list[NodeReading]) -> Iterator[Metric]:
+    """What nodes count about streams; nothing for those that do not."""
+    sections = [(node.address, node.stream_counters) for node in nodes if node.stream_counters is not None]
+    if not sections:
+        return
+    for name, text in _STREAM_COUNTERS.items():
+        counter = CounterMetricFamily(f"tailrace_streams_{name}", text, labels=["node"])
+        for address, counted in sections:
+            counter.add_metric([address], counted.get(name, 0))
+        yield counter
+    events = CounterMetricFamily("tailrace_stream_events", "Events returned to streams.", labels=["node"])
+    for address, counted in sections:
+        events.add_metric([address], counted.get("events", 0))
+    yield events
 
 
 def _oplogs(nodes: list[NodeReading]) -> Iterator[Metric]:

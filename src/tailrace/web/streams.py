@@ -31,6 +31,8 @@ class OpenStream:
     user: str
     node: str
     opened: float
+    asked: float
+    """When its client last asked for events; now, while it waits for some."""
     events: int
     rate: float
     """Events a second since the last look."""
@@ -55,18 +57,20 @@ class _Seen:
     events: int
     moment: float
     rate: float = 0.0
+    client: str = ""
     app: str = ""
     user: str = ""
 
     def with_entry(self, entry: Mapping[str, Any], moment: float) -> "_Seen":
-        """After a further look. An idle cursor does not show its client's name and user: they are kept."""
+        """After a further look. What an idle cursor does not show of its client is kept."""
         events = int(entry["cursor"]["nDocsReturned"])
+        client = entry.get("client") or entry.get("client_s") or self.client
         app = entry.get("appName") or self.app
         user = ", ".join(each["user"] for each in entry.get("effectiveUsers", ())) or self.user
         seconds = moment - self.moment
         if seconds < _SHORTEST_SECONDS:
-            return _Seen(self.events, self.moment, self.rate, app, user)
-        return _Seen(events, moment, (events - self.events) / seconds, app, user)
+            return _Seen(self.events, self.moment, self.rate, client, app, user)
+        return _Seen(events, moment, (events - self.events) / seconds, client, app, user)
 
 
 class StreamTable:
@@ -95,11 +99,12 @@ class StreamTable:
                     id=number,
                     scope=scope,
                     ns=ns,
-                    client=entry.get("client", ""),
+                    client=known.client,
                     app=known.app,
                     user=known.user,
                     node=address,
                     opened=cursor["createdDate"].timestamp(),
+                    asked=_asked(entry, now),
                     events=events,
                     rate=round(known.rate, 2),
                     position=position,
@@ -122,6 +127,11 @@ def _scope(entry: Mapping[str, Any]) -> tuple[str, str]:
     if command["pipeline"][0]["$changeStream"].get("allChangesForCluster"):
         return "deployment", _ALL
     return "database", database
+
+
+def _asked(entry: Mapping[str, Any], now: float) -> float:
+    last = entry["cursor"].get("lastAccessDate")
+    return now if entry.get("type") != "idleCursor" or last is None else last.timestamp()
 
 
 def _seconds_of(token: str) -> float | None:

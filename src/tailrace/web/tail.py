@@ -17,6 +17,8 @@ from bson.json_util import RELAXED_JSON_OPTIONS, dumps, loads
 from pymongo.asynchronous.change_stream import AsyncChangeStream
 from pymongo.errors import OperationFailure, PyMongoError
 
+from tailrace.events.cluster_time import seconds_of
+from tailrace.events.resume_token import cluster_time_of
 from tailrace.web.deployment import Client, in_short
 
 _EVENTS_A_SECOND: Final = 50
@@ -103,8 +105,12 @@ class Tail:
         await asyncio.sleep(max(second + 1 - time.monotonic(), 0.0))
 
     async def between(self, client: Client, begin: float, end: float) -> tuple[list[str], bool]:
-        """The first events of a range, and whether these are all. Moments are seconds since 1970."""
+        """The first events of a range, and whether these are all. Moments are seconds since 1970.
+
+        A batch without events is no end: the deployment may have looked through a part of the range only.
+        """
         found: list[str] = []
+        last = await _last_second(client, end)
         deadline = time.monotonic() + _RANGE_SECONDS
         start = Timestamp(int(begin), 0)
         async with await self.open(
@@ -113,13 +119,27 @@ class Tail:
             while stream.alive and time.monotonic() < deadline:
                 event = await stream.try_next()
                 if event is None:
-                    return found, True
+                    if _second_of(stream) >= last:
+                        return found, True
+                    continue
                 if event["clusterTime"].time > end:
                     return found, True
                 if len(found) == _RANGE_EVENTS:
                     return found, False
                 found.append(shown_event(event))
         return found, False
+
+
+async def _last_second(client: Client, end: float) -> float:
+    """Up to where a range has to be read: events that are not there yet are no part of it."""
+    now: Timestamp | None = (await client.admin.command("ping")).get("operationTime")
+    return end if now is None else min(end, now.time)
+
+
+def _second_of(stream: AsyncChangeStream[Event]) -> int:
+    """Up to where a stream has read everything."""
+    token = stream.resume_token
+    return 0 if token is None else seconds_of(cluster_time_of(token["_data"]))
 
 
 def shown_event(event: Event) -> str:

@@ -122,6 +122,7 @@ class Watcher:
             "deployment": _deployment(reading),
             "streams": {
                 "open": len(self.streams),
+                "areCounted": any(node.stream_counters is not None for node in reading.front),
                 "shown": [stream.to_document() for stream in self.streams[:_SHOWN_STREAMS]],
                 "maxLag": max(
                     (stream.lag for stream in self.streams if stream.lag is not None), default=None
@@ -149,8 +150,8 @@ def _counters(reading: Reading, pipeline: Figures | None) -> dict[str, int]:
         return counted  # a sum without a node that is away would fall, and rise again
     for name in ("insert", "update", "delete"):
         counted[name] = sum(int(node.status["opcounters"][name]) for node in nodes)
-    streams = [node.status.get("metrics", {}).get("changeStreams", {}) for node in nodes]
-    counted["delivered"] = sum(int(each.get("events", 0)) for each in streams)
+    streams = [node.stream_counters for node in nodes]
+    counted["delivered"] = sum(int((each or {}).get("events", 0)) for each in streams)
     return counted
 
 

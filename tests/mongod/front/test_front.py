@@ -1,5 +1,6 @@
 """A server in front of a replica set serves its streams, waits while it is away, and refuses the rest."""
 
+import json
 import shutil
 import socket
 import time
@@ -55,6 +56,29 @@ def wait_until(holds: Callable[[], bool]) -> None:
     while not holds():
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+def test_status_and_token_ask_a_front(front: Fronted, source: ReplicaSet, here: Here) -> None:
+    with MongoClient[Document](front.uri) as client, client.asked.watch() as stream:
+        source.client().asked.orders.insert_one({"_id": 1})
+        token = next(stream)["_id"]["_data"]
+        outcome = here("status", front.uri)
+        shown = dict(line.split(maxsplit=1) for line in outcome.lines if " " in line)
+        explained = here("token", token, "--source", front.uri)
+    assert (outcome.code, outcome.lines[-1]) == (0, "healthy"), outcome
+    address = source.uri.removeprefix("mongodb://").partition("/")[0]
+    assert shown["source"].startswith(f"{address}, MongoDB 8.0.4, read from its oplog through 20")
+    assert shown["stream"].startswith("asked.*  client 127.0.0.1:")
+    assert explained.code == 0
+    rows = [line.split(maxsplit=1) for line in explained.lines]
+    assert ["resumable", "yes, from the oplog"] in rows
+    report = json.loads(here("status", front.uri, "--json").output)
+    assert report["deployment"]["source"] == {
+        "address": address,
+        "version": "8.0.4",
+        "via": "oplog",
+        "away": False,
+    }
 
 
 # -- what it presents ---------------------------------------------------------------------------------------

@@ -45,6 +45,8 @@ class Deployment:
     """Whether it has one, or will have when the pipeline has started."""
     hidden: list[str] = field(default_factory=list)
     """What the user may not see."""
+    source: dict[str, Any] | None = None
+    """What a server that stands in front of another deployment says about it; that one has the oplog."""
 
     def in_words(self) -> str:
         return f"{self.name}, {self.kind}, up {words.span(self.uptime)}"
@@ -61,7 +63,9 @@ def ask_deployment(uri: str, now: float, positions: str | None = None) -> Deploy
             status = client.admin.command("serverStatus")
         on_router = hello.get("msg") == "isdbgrid"
         found = _described(client, hello, status, on_router=on_router)
-        if on_router:
+        if found.source is not None:
+            found.members = [("the server", "ROUTER")] if on_router else [(hello["me"], "PRIMARY")]
+        elif on_router:
             _add_shards(client, uri, found)
         else:
             _see(found, lambda: _add_members(client, uri, hello, found))
@@ -70,7 +74,7 @@ def ask_deployment(uri: str, now: float, positions: str | None = None) -> Deploy
         found.streams = (
             _see(found, lambda: streams_of(client, uri, found.oplogs, now, on_router=on_router)) or []
         )
-        if found.is_ours or positions is not None:
+        if (found.is_ours and found.source is None) or positions is not None:
             found.groups = _groups(client, uri, positions)
     return found
 
@@ -91,6 +95,8 @@ def _described(
         pipeline=status.get("pipeline"),
         history=None if section is None else facts_of_server(section),
         has_history=section is not None,
+        groups=None if status.get("source") else [],
+        source=status.get("source"),
     )
 
 
@@ -148,6 +154,9 @@ def faults_of(found: Deployment) -> list[str]:
     ]
     if found.error:
         faults.append(f"the deployment does not answer: {found.error}; is it running?")
+    if found.source is not None and found.source["away"]:
+        address = found.source["address"]
+        faults.append(f"the source at {address} does not answer, and streams wait for it; is it running?")
     states = {state for _, state in found.members}
     if found.members and "SHARD" not in states and "PRIMARY" not in states:
         faults.append("there is no primary, so nothing can be written; a majority of the members has to run")

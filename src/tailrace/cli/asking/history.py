@@ -50,8 +50,9 @@ class HistoryFacts:
             return f"{self.place}: nothing is stored yet"
         growth = "" if self.bytes_per_day is None else f", {words.size(self.bytes_per_day)} a day"
         begins = f"after {words.moment(seconds_of(self.begins))}" if self.begins else "from the beginning"
+        events, files = words.counted(self.events, "event"), words.counted(self.files, "file")
         return (
-            f"{self.place}: {self.events:,} events in {self.files} files, {words.size(self.bytes)}{growth}; "
+            f"{self.place}: {events} in {files}, {words.size(self.bytes)}{growth}; "
             f"{begins} through {words.moment(seconds_of(self.through))}"
         )
 

@@ -55,10 +55,8 @@ class MirroredTable:
     def in_words(self) -> str:
         copied = "" if self.copied == 1 else f", {self.copied:.0%} of the copy done"
         refused = f", {self.dead_letters:,} dead letters" if self.dead_letters else ""
-        return (
-            f"{self.namespace}  {self.kind}  {self.rows:,} rows in {self.files} files, "
-            f"{words.size(self.bytes)}{copied}{refused}"
-        )
+        rows, files = words.counted(self.rows, "row"), words.counted(self.files, "file")
+        return f"{self.namespace}  {self.kind}  {rows} in {files}, {words.size(self.bytes)}{copied}{refused}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,7 @@ def _refusal(place: str, error: urllib.error.HTTPError) -> UsageError:
 def _described(state: State, now: float) -> Deployment:
     shown = state["deployment"]
     nodes = shown["nodes"]
+    newest = max((node["oplog"]["newest"] for node in nodes if node["oplog"] is not None), default=0.0)
     named = f"{shown['kind']} {shown['name']}".strip()
     version = f"MongoDB {shown['version']}" if shown["version"] else "the deployment"
     return Deployment(
@@ -99,7 +100,7 @@ def _described(state: State, now: float) -> Deployment:
         error=shown["error"],
         members=[(node["address"], _node_state(node)) for node in nodes],
         oplogs=[_oplog(node) for node in nodes if node["oplog"] is not None],
-        streams=[_stream(stream, now) for stream in state["streams"]["shown"]],
+        streams=[_stream(stream, newest, now) for stream in state["streams"]["shown"]],
         groups=None,
         pipeline=state["pipeline"],
         history=_history(state["history"]),
@@ -119,15 +120,16 @@ def _oplog(node: State) -> ShardOplog:
     return ShardOplog(node["shard"] or "", int(window.oldest) << 32, None, window)
 
 
-def _stream(shown: State, now: float) -> OpenStream:
+def _stream(shown: State, newest: float, now: float) -> OpenStream:
     names = {_WHOLE_DEPLOYMENT: "everything", _DATABASE: f"{shown['ns']}.*"}
-    position = now if shown["position"] is None else float(shown["position"])
-    lag = float(shown["lag"] or 0)
+    asked = min(float(shown["asked"]), now)
+    position = asked if shown["position"] is None else float(shown["position"])
+    lag = max(newest - position, 0.0) if shown["lag"] is None else float(shown["lag"])
     return OpenStream(
         names.get(shown["scope"], str(shown["ns"])),
-        shown["client"],
+        shown["client"] or "?",
         shown["events"],
-        asked=position if lag else now,
+        asked=asked,
         position=position,
         is_exact=shown["position"] is not None,
         lag_seconds=lag,

@@ -121,6 +121,10 @@ class Report:
                 "groups": _documents(found.groups),
                 "pipeline": found.pipeline,
             }
+            if found.source is not None:
+                document["deployment"]["source"] = {
+                    name: found.source[name] for name in ("address", "version", "via", "away")
+                }
         if self.history is not None:
             document["history"] = self.history.as_document()
         if self.mirror is not None:
@@ -133,6 +137,8 @@ class Report:
         if found is not None:
             rows.append(("deployment", found.in_words()))
             rows += [("member", f"{name}  {state}") for name, state in found.members]
+            if found.source is not None:
+                rows.append(("source", _source(found.source)))
             rows += [("oplog", oplog.in_words(self.now)) for oplog in found.oplogs]
             rows += [("stream", stream.in_words()) for stream in found.streams[:_MOST_STREAMS]]
             if len(found.streams) > _MOST_STREAMS:
@@ -170,6 +176,12 @@ def _groups(groups: list[GroupStatus] | str | None) -> list[tuple[str, str]]:
     return [("group", as_line(group)) for group in groups]
 
 
+def _source(section: dict[str, Any]) -> str:
+    how = "its oplog" if section["via"] == "oplog" else "its change stream"
+    through = f" through {words.moment(section['through'].time)}" if section.get("through") else ""
+    return f"{section['address']}, MongoDB {section['version']}, read from {how}{through}"
+
+
 def _pipeline(section: dict[str, Any]) -> str:
     parts = [str(section.get("state"))]
     for name, what in (("rowsPerSecond", "rows/s"), ("rows", "rows"), ("batches", "batches")):
@@ -177,5 +189,5 @@ def _pipeline(section: dict[str, Any]) -> str:
             parts.append(f"{section[name]:,} {what}")
     restarts = int(section.get("starts", 1)) - 1
     if restarts > 0:
-        parts.append(f"{restarts} restarts")
+        parts.append(words.counted(restarts, "restart"))
     return ", ".join(parts)

@@ -13,6 +13,7 @@ from tailrace.cli.asking.history import history_in
 from tailrace.cli.asking.oplog import entries_after
 from tailrace.cli.sources.namespaces import namespace_argument
 from tailrace.client.token_order import comes_after, high_water_mark, text_of
+from tailrace.error_codes import ErrorCode
 from tailrace.errors import HistoryError, UsageError
 from tailrace.events.cluster_time import END_OF_TIME, from_timestamp, seconds_of
 from tailrace.events.resume_token import cluster_time_of
@@ -30,6 +31,7 @@ _MOST_COUNTED: Final = 1000
 _COUNT_SECONDS: Final = 2.0
 """Events up to these limits are counted; for more, the entries of the oplog are."""
 _ONLY_TOKENS: Final = {"$project": {"_id": 1}}
+_WRONG_TYPE_BITS: Final = 50810
 _SPLIT: Final[dict[str, Any]] = {"$changeStreamSplitLargeEvent": {}}
 
 
@@ -147,21 +149,45 @@ def at_deployment(
             if pipeline is not None:
                 hidden = _hides(client, uri, token, explained, namespace, pipeline)
         except OperationFailure as error:
-            return Resumption(place, str(command_error(error, uri, "changeStream and find")))
+            reason = str(command_error(error, uri, "changeStream and find"))
+            return Resumption(place, f"{reason}{_hint(error, token, explained)}")
     moment = explained.cluster_time
-    in_oplog = all(oplog.begins <= moment for oplog in found.oplogs)
-    tier = OPLOG if in_oplog or found.history is None else HISTORY
+    tier = _tier(found, moment)
     stays = [left for oplog in found.oplogs if (left := oplog.stays(seconds_of(moment), now)) is not None]
     return Resumption(
         place,
         None,
         tier,
         events=counted if tier == OPLOG else _events_in(found, token, explained),
-        entries=_entries_after(uri, found, moment) if tier == OPLOG and counted is None else None,
+        entries=_entries_after(uri, found, moment)
+        if tier == OPLOG and counted is None and found.source is None
+        else None,
         stays_seconds=min(stays, default=None) if tier == OPLOG else None,
         outlived_by_history=found.has_history,
         is_hidden=hidden,
     )
+
+
+def _hint(error: OperationFailure, token: dict[str, Any], explained: TokenExplanation) -> str:
+    """What may be missing of a token that was not found."""
+    has_key = explained.kind is TokenKind.EVENT
+    if (
+        error.code not in (ErrorCode.ChangeStreamFatalError, _WRONG_TYPE_BITS)
+        or not has_key
+        or "_typeBits" in token
+    ):
+        return ""
+    return "; if the document of the token has _typeBits, give the whole document"
+
+
+def _tier(found: Deployment, moment: int) -> str:
+    """What answers for a time."""
+    history = found.history
+    if history is None:
+        return OPLOG
+    if found.source is not None:  # whose oplog is not shown; it answers for what the history does not have
+        return HISTORY if history.begins <= moment <= history.through else OPLOG
+    return OPLOG if all(oplog.begins <= moment for oplog in found.oplogs) else HISTORY
 
 
 def _count_after(

@@ -12,7 +12,6 @@ from tailrace.events.resume_token import cluster_time_of
 from tailrace.sources.deployments.clients import Client
 from tailrace.sources.deployments.driver_errors import driver_errors
 
-_ALL = ".$cmd.aggregate"
 _RESUMES = ("resumeAfter", "startAfter", "startAtOperationTime")
 
 
@@ -88,7 +87,7 @@ def _read(
         position = asked if is_waiting or shown is None else min(asked, shown)
         stays = [left for oplog in oplogs if (left := oplog.stays(position, now)) is not None]
         yield OpenStream(
-            _scope(stage, operation),
+            _scope(stage, command, operation),
             str(operation.get("client") or operation.get("client_s") or "?"),
             int(cursor.get("nDocsReturned", 0)),
             asked,
@@ -100,11 +99,13 @@ def _read(
         )
 
 
-def _scope(stage: Mapping[str, Any], operation: Mapping[str, Any]) -> str:
+def _scope(stage: Mapping[str, Any], command: Mapping[str, Any], operation: Mapping[str, Any]) -> str:
     if stage.get("allChangesForCluster"):
         return "everything"
-    name = str(operation.get("ns", ""))
-    return f"{name.removesuffix(_ALL)}.*" if name.endswith(_ALL) else name
+    # The rest of `ns` depends on whether the cursor is idle.
+    database = str(operation.get("ns", "")).partition(".")[0]
+    collection = command.get("aggregate")
+    return f"{database}.{collection if isinstance(collection, str) else '*'}"
 
 
 def _position(cursor: Mapping[str, Any]) -> float | None:

@@ -34,6 +34,15 @@ def size(amount: float) -> str:
     return f"{amount:.0f} B"
 
 
+def counted(number: int, noun: str) -> str:
+    """A number of things.
+
+    >>> counted(1, "file"), counted(1200, "file")
+    ('1 file', '1,200 files')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
 def moment(seconds: float) -> str:
     """A time of day in UTC.
 

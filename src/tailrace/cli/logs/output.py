@@ -28,11 +28,13 @@ _SEVERITY: Final = re.compile(r"\b(DEBUG|INFO|WARN|WARNING|ERROR|FATAL)\b")
 _LEVEL_OF: Final = {"DEBUG": "debug", "INFO": "info", "WARN": "warning", "WARNING": "warning"}
 _CHATTER: Final = re.compile(
     r"Using incubator modules|Setting default log level|To adjust logging level"
-    r"|daemon\.py.*\n?.*BrokenPipeError"
-    r"|exception while executing the Python Proxy"
+    r"|daemon\.py\", line(?:(?!\n  File ).)*?\n(?:BrokenPipeError|ConnectionResetError)"
+    r"|exception while executing the Python Proxy",
+    re.DOTALL,
 )
-"""What Java and Spark write at every start, a worker of Spark whose reader has ended, and that a function
-which Spark called has failed: the query ends with that, and says why"""
+"""What Java and Spark write at every start; a worker of Spark whose reader has ended, where the last frame is
+that of PySpark's daemon; and that a function which Spark called has failed: the query ends with that, and
+says why"""
 _ERROR: Final = re.compile(r"Traceback|Exception|Error\b")
 
 

@@ -3,6 +3,7 @@
 import argparse
 import logging
 import time
+from collections import deque
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tailrace.pipeline.history.progress import Progress
 
 _LOG: Final = logging.getLogger("tailrace.pipeline")
+_RATE_SECONDS: Final = 60.0
 
 
 class PipelineReport(logging.Handler):
@@ -25,7 +27,7 @@ class PipelineReport(logging.Handler):
         super().__init__(logging.WARNING)
         self.state = "starting"
         self._progress = progress
-        self._began = time.monotonic()
+        self._seen = deque([(time.monotonic(), 0)])
         self._failures = 0
         self._failure = ""
         self._retry_at = 0.0
@@ -39,7 +41,6 @@ class PipelineReport(logging.Handler):
 
     def figures(self) -> Figures:
         """The section `pipeline` of serverStatus, for this process."""
-        seconds = max(time.monotonic() - self._began, 0.001)
         pause = max(self._retry_at - time.monotonic(), 0.0)
         figures = self._progress.figures()
         return {
@@ -49,8 +50,17 @@ class PipelineReport(logging.Handler):
             **({"lastFailure": self._failure} if self._failure else {}),
             "retrySeconds": round(pause, 1),
             **figures,
-            "rowsPerSecond": round(figures["rows"] / seconds, 1),
+            "rowsPerSecond": self._rate(figures["rows"]),
         }
+
+    def _rate(self, rows: int) -> float:
+        """Rows a second of the last minute, as often as somebody asks in it."""
+        now = time.monotonic()
+        self._seen.append((now, rows))
+        while len(self._seen) > 2 and self._seen[1][0] <= now - _RATE_SECONDS:
+            self._seen.popleft()
+        then, before = self._seen[0]
+        return round((rows - before) / max(now - then, 0.001), 1)
 
 
 class PipelinePage:

@@ -2,13 +2,17 @@
 
 from pathlib import Path
 
-from tailrace.places import history_place, is_object_store, local_path
+from tailrace.places import history_place, is_object_store, local_path, refuse_data_of_others
 
 
 def history_argument(text: str) -> str:
-    """The argument of --history: an absolute path, or the URL of an object store."""
+    """The place that a table is written to: an absolute path, or the URL of an object store."""
     place = history_place(text)
-    return place if is_object_store(place) else str(Path(place).absolute())
+    if is_object_store(place):
+        return place
+    folder = Path(place).absolute()
+    refuse_data_of_others(folder, "the folder")
+    return str(folder)
 
 
 def local_folder(text: str) -> Path:

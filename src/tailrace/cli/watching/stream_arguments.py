@@ -50,7 +50,7 @@ def stream_options(arguments: argparse.Namespace) -> Keywords:
     if arguments.start_after is not None:
         options["start_after"] = token_argument("--start-after", arguments.start_after)
     if arguments.start_at_operation_time is not None:
-        time = time_argument("--start-at-operation-time", arguments.start_at_operation_time)
+        time = time_argument("--start-at", arguments.start_at_operation_time)
         options["start_at_operation_time"] = time
     if arguments.collation is not None:
         options["collation"] = document_argument("--collation", arguments.collation)

@@ -8,12 +8,12 @@ export class Refused extends Error {
 }
 
 export async function get(path, query = {}) {
-  return answer(await fetch(`${path}?${new URLSearchParams(query)}`));
+  return answer(fetch(`${path}?${new URLSearchParams(query)}`));
 }
 
 export async function post(path, body) {
   return answer(
-    await fetch(path, {
+    fetch(path, {
       method: "POST",
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify(body),
@@ -21,7 +21,10 @@ export async function post(path, body) {
   );
 }
 
-async function answer(response) {
+async function answer(request) {
+  const response = await request.catch(() => {
+    throw new Refused(0, "The server does not answer.");
+  });
   const found = await response.json().catch(() => ({}));
   if (!response.ok) throw new Refused(response.status, found.error || response.statusText);
   return found;

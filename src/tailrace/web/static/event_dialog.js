@@ -19,18 +19,18 @@ export class EventDialog {
   openEvent(event) {
     const ns = [event.ns?.db, event.ns?.coll].filter(Boolean).join(".");
     by("event-document").textContent = JSON.stringify(event, null, 2);
-    this.open(`${event.operationType} ${ns}`, event._id._data, [ns, event.ns?.db, ""], event);
+    this.open(`${event.operationType} ${ns}`, event._id, [ns, event.ns?.db, ""], event);
   }
 
   openStream(stream) {
     const ns = stream.scope === "deployment" ? "" : stream.ns;
-    this.open(`Position of a stream on ${ns || "everything"}`, stream.token, [ns], null);
+    this.open(`Position of a stream on ${ns || "everything"}`, { _data: stream.token }, [ns], null);
   }
 
   open(title, token, scopes, event) {
-    this.token = token;
+    this.token = { token: token._data, typeBits: token._typeBits?.$binary.base64 ?? "" };
     by("event-title").textContent = title;
-    by("event-token").textContent = token;
+    by("event-token").textContent = token._data;
     by("event-document-part").hidden = event === null;
     const names = [...new Set(scopes.filter((name) => name !== undefined))];
     by("event-scope").replaceChildren(
@@ -42,7 +42,7 @@ export class EventDialog {
 
   async explain() {
     try {
-      const found = await get("/api/token", { token: this.token, ns: by("event-scope").value });
+      const found = await get("/api/token", { ...this.token, ns: by("event-scope").value });
       by("event-rows").replaceChildren(
         ...found.rows.flatMap(([name, text]) => [
           element("dt", { textContent: name }),
@@ -52,9 +52,11 @@ export class EventDialog {
       by("event-meaning").textContent = found.meaning;
       this.code = found.code;
       this.showCode();
+      this.hideCode(false);
     } catch (error) {
       by("event-rows").replaceChildren();
       by("event-meaning").textContent = error.message;
+      this.hideCode(true); // it is that of another token
     }
   }
 
@@ -75,6 +77,10 @@ export class EventDialog {
     );
     by("event-code").textContent = this.code[this.language].code;
     by("event-copy").textContent = "Copy";
+  }
+
+  hideCode(isHidden) {
+    for (const id of ["event-languages", "event-copy", "event-code"]) by(id).hidden = isHidden;
   }
 
   choose(number) {

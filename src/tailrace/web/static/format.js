@@ -7,6 +7,10 @@ export function count(value) {
   return Math.round(value).toLocaleString("en");
 }
 
+export function counted(value, one, many = `${one}s`) {
+  return `${count(value)} ${value === 1 ? one : many}`;
+}
+
 export function rate(value) {
   if (value >= 100) return count(value);
   return value.toLocaleString("en", { maximumFractionDigits: value >= 10 ? 1 : 2 });

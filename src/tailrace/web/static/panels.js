@@ -1,7 +1,7 @@
 // Deployment, streams, pipeline, history, and what is wrong with them.
 
 import { by, element, keyed, rows, setText, shape } from "./dom.js";
-import { ago, bytes, clock, count, duration, rate } from "./format.js";
+import { ago, bytes, clock, count, counted, duration, rate } from "./format.js";
 
 const LAG_WARN = 10;
 const LAG_BAD = 60;
@@ -24,7 +24,7 @@ export function showTiles(state) {
   const oplogs = state.deployment.nodes.map((node) => node.oplog).filter(Boolean);
   const tiles = [
     ["Changes/s", point.length ? rate(point[1] + point[2] + point[3]) : "–"],
-    ["Received/s", point.length ? rate(point[4]) : "–"],
+    ...(streams.areCounted ? [["Received/s", point.length ? rate(point[4]) : "–"]] : []),
     ["Open streams", count(streams.open)],
     ["Largest lag", duration(streams.maxLag), level(streams.maxLag, LAG_WARN, LAG_BAD)],
   ];
@@ -216,7 +216,7 @@ export function showPipeline(state) {
     ["Rate", pipeline.rowsPerSecond === undefined ? null : `${rate(pipeline.rowsPerSecond)} events/s`],
     ["Lag", duration(pipeline.lagSeconds)],
     ["Backlog", pipeline.backlog ? `about ${count(pipeline.backlog)} changes` : "none"],
-    ["Stored", pipeline.rows === undefined ? null : `${count(pipeline.rows)} events in ${count(pipeline.batches)} batches`],
+    ["Stored", pipeline.rows === undefined ? null : `${counted(pipeline.rows, "event")} in ${counted(pipeline.batches, "batch", "batches")}`],
     ["Last batch through", through ? `${clock(through * 1000, true)} (${ago(through, state.time)})` : null],
     ["Starts", pipeline.starts],
     ["Failures", pipeline.failures],
@@ -240,7 +240,7 @@ export function showHistory(state) {
   rows(box.firstElementChild, [
     ["Place", element("code", { textContent: history.place })],
     ["Events", history.exists ? count(history.events) : "none yet"],
-    ["Size", history.exists ? `${bytes(history.bytes)} in ${count(history.files)} files` : null],
+    ["Size", history.exists ? `${bytes(history.bytes)} in ${counted(history.files, "file")}` : null],
     ["Oldest", history.exists ? clock(history.oldest * 1000, true) : null],
     ["Newest", history.exists ? `${clock(history.through * 1000, true)} (${ago(history.through, state.time)})` : null],
     ["Kept for", history.keepSeconds ? duration(history.keepSeconds) : null],

@@ -51,10 +51,12 @@ export class Plot {
 
   add(row, seconds) {
     if (this.rows.length && row[0] <= this.rows.at(-1)[0]) return;
+    const lines = this.lines.length;
     this.rows.push(row);
     this.begin = row[0] - seconds * 1000;
     while (this.rows.length && this.rows[0][0] < this.begin) this.rows.shift();
     this.draw();
+    if (this.lines.length !== lines) this.drawLegend();
   }
 
   shown(kinds) {
@@ -68,7 +70,7 @@ export class Plot {
   }
 
   get lines() {
-    return this.shown(LINES).filter(({ at, name }) => name === "delivered" || this.rows.some((row) => row[at] > 0));
+    return this.shown(LINES).filter(({ at }) => this.rows.some((row) => row[at] > 0));
   }
 
   x(time) {

@@ -4,6 +4,7 @@ import { follow, get } from "./api.js";
 import { by, element } from "./dom.js";
 import { clock } from "./format.js";
 
+// Of live events; those of a range are as many as one answer has.
 const MOST = 300;
 const SHORT = 160;
 
@@ -63,8 +64,7 @@ export class Tail {
       const { events, isAll } = await get("/api/events", query);
       events.forEach((event) => this.add(event, true));
       this.mode(`${clock(from)} to ${clock(to)}`);
-      if (!events.length) this.note("There is no event in this range. Apply shows live events again.");
-      else this.note(isAll ? "Apply shows live events again." : "The first events of the range. Apply shows live events again.");
+      this.note(`${rangeText(events.length, isAll)} Apply shows live events again.`);
     } catch (error) {
       this.mode("stopped");
       this.note(error.message);
@@ -113,7 +113,7 @@ export class Tail {
     const isAtTop = this.list.scrollTop < 5;
     const before = this.list.scrollHeight;
     this.list.prepend(this.row(event));
-    while (this.list.children.length > MOST) this.list.lastElementChild.remove();
+    while (!isOld && this.list.children.length > MOST) this.list.lastElementChild.remove();
     // Who has scrolled down reads something: it stays where it is.
     if (!isAtTop) this.list.scrollTop += this.list.scrollHeight - before;
   }
@@ -141,6 +141,11 @@ export class Tail {
     next?.querySelector("button").focus();
     event.preventDefault();
   }
+}
+
+function rangeText(events, isAll) {
+  if (isAll) return `The range has ${events || "no"} ${events === 1 ? "event" : "events"}.`;
+  return events ? `These are the first ${events} events of the range.` : "Nothing was found in ten seconds.";
 }
 
 function shortText(event) {

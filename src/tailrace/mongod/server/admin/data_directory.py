@@ -10,20 +10,13 @@ from typing import IO, Final
 from tailrace.errors import UsageError
 from tailrace.mongod.language.aggregation.memory.spill_folder import remove_leftovers
 from tailrace.mongod.store.tables import holds_store
+from tailrace.places import refuse_data_of_others
 
 CONFIG_SERVER: Final = "config"
 """The name of a cluster's config server, and of its folder in the cluster's data directory."""
 _LOCK_FILE: Final = "tailrace.lock"
 _SOURCE_FILE: Final = "source.json"
-_OTHERS: Final = {
-    "WiredTiger": "a MongoDB server",
-    "storage.bson": "a MongoDB server",
-    "mongod.lock": "a MongoDB server",
-    "PG_VERSION": "PostgreSQL",
-    "ibdata1": "MySQL",
-    "_delta_log": "a Delta table",
-}
-"""Files by which the data of other products is known."""
+_DELTA_LOG: Final = "_delta_log"
 
 
 def source_identity(path: Path) -> str | None:
@@ -55,12 +48,12 @@ class DataDirectory:
 
     def _refuse_others(self) -> None:
         """Raise `UsageError` for the data of another product, which two programs must not share."""
-        for name, product in _OTHERS.items():
-            if (self.path / name).exists():
-                raise UsageError(
-                    f"the data directory {self.path} has the file {name}, so it is that of {product}; name "
-                    "another directory"
-                )
+        refuse_data_of_others(self.path, "the data directory")
+        if (self.path / _DELTA_LOG).exists():
+            raise UsageError(
+                f"the data directory {self.path} has the folder {_DELTA_LOG}, so it is that of a Delta "
+                "table; name another directory"
+            )
 
     def _locked(self) -> IO[bytes]:
         remedy = "name a directory that can be written to"
