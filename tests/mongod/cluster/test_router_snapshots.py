@@ -11,6 +11,7 @@ from pymongo.database import Database
 from pymongo.errors import OperationFailure
 
 from tailrace.testing.sharded_cluster import ShardedCluster
+from tests.mongod.server.running import wait_for
 
 Document = dict[str, Any]
 
@@ -99,7 +100,9 @@ def code_at(database: Database[Document], time: Timestamp) -> int | None:
     return caught.value.code
 
 
-def test_collections_that_are_copies(client: "MongoClient[Document]", database: Database[Document]) -> None:
+def test_collections_that_are_copies(
+    cluster: ShardedCluster, client: "MongoClient[Document]", database: Database[Document]
+) -> None:
     then = time_of(client)
     database.items.insert_many([{"_id": number, "n": number} for number in range(10)])
     assert code_at(database, then) == 246
@@ -108,8 +111,10 @@ def test_collections_that_are_copies(client: "MongoClient[Document]", database: 
     assert ids_at(database, then) == before
     then = time_of(client)
     placed = client.config.databases.find_one({"_id": database.name}) or {}
-    other = "shard0" if placed["primary"] == "shard1" else "shard1"
-    client.admin.command("movePrimary", database.name, to=other)
+    donor = placed["primary"]
+    client.admin.command("movePrimary", database.name, to="shard0" if donor == "shard1" else "shard1")
+    with cluster.shard_client(donor) as shard:  # until it has removed the original, that can still be read
+        wait_for(lambda: not shard[database.name].list_collection_names())
     assert code_at(database, then) == 246
     then, before = time_of(client), ids_of(database)
     database.items.update_many({}, {"$inc": {"n": 1}})
