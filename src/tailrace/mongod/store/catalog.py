@@ -7,12 +7,14 @@ which others see once it is committed.
 import asyncio
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any, Final
 
 from tailrace.bson import documents
-from tailrace.mongod.store.indexes.id_keys import document_key, sharded_document_key
+from tailrace.mongod.store.indexes.id_keys import document_key, id_key_of, sharded_document_key
 from tailrace.mongod.store.tables import pack_ident
 from tailrace.mongod.store.transactions.locks import wait_until
+from tailrace.query.collation import Collation
 
 ID_INDEX_NAME: Final = "_id_"
 ID_INDEX_VERSION: Final = 2
@@ -62,6 +64,17 @@ class Index:
     @property
     def is_id(self) -> bool:
         return self.name == ID_INDEX_NAME
+
+    @property
+    def collation(self) -> Collation | None:
+        return _collation_in(self) if "collation" in self.spec else None
+
+
+# Both are immutable, so a cached collation never becomes stale.
+@lru_cache(maxsize=4096)
+def _collation_in(described: "Index | Collection") -> Collation | None:
+    fields = described.spec if isinstance(described, Index) else described.options
+    return Collation.parse(fields["collation"])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,6 +130,15 @@ class Collection:
         put(self, "is_capped", bool(self.options.get("capped")))
         put(self, "is_clustered", bool(self.options.get("clusteredIndex")))
         put(self, "is_timeseries", "timeseries" in self.options and not self.is_raw)
+
+    @property
+    def collation(self) -> Collation | None:
+        """The default collation, by which it compares the `_id`s of its documents, too."""
+        return _collation_in(self) if "collation" in self.options else None
+
+    def id_key(self, document: bytes) -> bytes | None:
+        """The key by which a document, or that of a document key, is found; None without an `_id`."""
+        return id_key_of(document, self.collation)
 
     @property
     def id_index(self) -> Index | None:

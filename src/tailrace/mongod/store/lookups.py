@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from tailrace.events.pre_image_key import image_in
 from tailrace.events.stages.lookups import Lookups
-from tailrace.mongod.store.indexes.id_keys import has_key, id_key_of
+from tailrace.mongod.store.indexes.id_keys import has_key
 from tailrace.mongod.store.reader import Snapshot
 
 
@@ -32,6 +32,6 @@ def find_document(snapshot: Snapshot, ns: str, key: bytes, uuid: bytes | None) -
     collection = snapshot.catalog.collection(ns)
     if collection is None or (uuid is not None and collection.uuid != uuid):
         return None
-    by_id = id_key_of(key)
+    by_id = collection.id_key(key)
     found = None if by_id is None else snapshot.find_id(collection, by_id)
     return None if found is None or not has_key(found[1], key) else found[1]

@@ -35,6 +35,7 @@ from tailrace.mongod.store.catalog_rules import NEWEST_RULES
 from tailrace.mongod.store.clock import ClusterClock, WallClock
 from tailrace.mongod.store.ddl.drop import drop_collection
 from tailrace.mongod.store.files.stored_catalog import load_catalog
+from tailrace.mongod.store.indexes.collated_ids import collate_ids
 from tailrace.mongod.store.indexes.collation_keys import check_collation_versions
 from tailrace.mongod.store.indexes.index_build import discard_builds
 from tailrace.mongod.store.job_pace import UNPACED, JobShare, JobTakesLong, WritePace, seconds_to_compute
@@ -160,7 +161,11 @@ class Store:
             tables.close()
             raise
         store.held_through = held_through
-        store.write_now(store._start_term)
+        try:
+            store.write_now(store._start_term)
+        except UsageError:
+            store.close()
+            raise
         return store
 
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -422,6 +427,7 @@ class Store:
                 unit.put_collection(Collection(database, name, uuids.uuid4().bytes, ident, {}, (), table))
             unit.state.term = _NO_TERM
             unit.log(no_op({"msg": FIRST_MESSAGE}))
+        collate_ids(unit, is_new=first)
         self.begin_term(unit)
         discard_builds(unit)
         for collection in list(unit.catalog.collections()):

@@ -13,7 +13,6 @@ from tailrace.mongod.store.catalog import ID_INDEX, Catalog, Collection, Index, 
 from tailrace.mongod.store.catalog_rules import NEWEST_RULES, CatalogRules
 from tailrace.mongod.store.clock import ClusterClock
 from tailrace.mongod.store.indexes.duplicate_key import duplicate_key
-from tailrace.mongod.store.indexes.id_keys import id_key_of
 from tailrace.mongod.store.indexes.index_keys import all_index_keys, index_keys, stored_key
 from tailrace.mongod.store.job_pace import JobShare
 from tailrace.mongod.store.operation_group import MAX_GROUP
@@ -91,7 +90,7 @@ class TableWriter(TableReader):
     def put_new(self, collection: Collection, document: bytes, key: bytes | None = None) -> bytes:
         """Store a document and its index keys; ``key`` is a record key that was reserved before."""
         state = self.state
-        by_id = id_key_of(document)
+        by_id = collection.id_key(document)
         tables, put = state.tables, state.transaction.put
         id_index = collection.id_index
         if by_id is None:
@@ -105,7 +104,7 @@ class TableWriter(TableReader):
             if key is None:
                 key = self.new_record_key(collection)
             if not put(listed, key, overwrite=False, db=tables.index):
-                raise duplicate_key(collection, ID_INDEX, document)
+                raise duplicate_key(collection, id_index.spec, document)
             put(collection.prefix + key, document, db=tables.records)
         else:
             added = self._keys_to_add(collection, document, by_id)
@@ -170,7 +169,7 @@ class TableWriter(TableReader):
 
     def add_to_index(self, collection: Collection, index: Index, key: bytes, document: bytes) -> None:
         """Add the keys of a stored record to a new index, which nobody uses yet."""
-        keys = index_keys(index, document)
+        keys = all_index_keys(index, document)
         if len(keys) > 1:
             self.note_multikey(index)
         for index_key in keys:

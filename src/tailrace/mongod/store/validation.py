@@ -12,7 +12,6 @@ from tailrace.bson import documents
 from tailrace.bson import raw as rawbson
 from tailrace.errors import CommandError
 from tailrace.mongod.store.catalog import Collection, Index
-from tailrace.mongod.store.indexes.id_keys import id_key_of
 from tailrace.mongod.store.indexes.index_keys import all_index_keys, stored_key
 from tailrace.mongod.store.reader import Snapshot
 from tailrace.sources.archives.soundness import check_sound
@@ -74,7 +73,7 @@ class Validation:
                 self.corrupt_records.append(key)
             self._error(f"the record {key.hex()} is not sound: {error.message}")
             return
-        if self._collection.is_clustered and id_key_of(document) != key:
+        if self._collection.is_clustered and self._collection.id_key(document) != key:
             self._error(f"the record {key.hex()} is not where its _id belongs")
         for index in self._collection.indexes:
             self._expected[index.name] += len(listed[index.name])

@@ -11,6 +11,7 @@ from tailrace.events.commit_entry import is_commit, may_be_commit
 from tailrace.events.oplog_entry import OplogEntry, parse_entry
 from tailrace.mongod.store.indexes.id_keys import id_key_of
 from tailrace.mongod.store.reader import Snapshot
+from tailrace.query.collation import Collation
 
 
 def changed_documents(snapshot: Snapshot, uuid: bytes, after: int) -> set[bytes]:
@@ -18,13 +19,15 @@ def changed_documents(snapshot: Snapshot, uuid: bytes, after: int) -> set[bytes]
 
     Some may not have changed: the operations of a prepared transaction count before it commits.
     """
+    collection = snapshot.catalog.by_uuid(uuid)
+    collation = None if collection is None else collection.collation
     found: set[bytes] = set()
     for _, raw in snapshot.entries(after):
         if uuid in raw:
-            found |= _named(raw, uuid)
+            found |= _named(raw, uuid, collation)
         elif may_be_commit(raw):
             for part in _parts(snapshot, parse_entry(raw)):
-                found |= _named(part, uuid)
+                found |= _named(part, uuid, collation)
     return found
 
 
@@ -41,23 +44,23 @@ def _parts(snapshot: Snapshot, entry: OplogEntry) -> Iterator[bytes]:
         link = parse_entry(raw).extras.previous
 
 
-def _named(raw: bytes, uuid: bytes) -> set[bytes]:
+def _named(raw: bytes, uuid: bytes, collation: Collation | None) -> set[bytes]:
     entry = parse_entry(raw)
     operations = [raw]
     if entry.head.op == "c":
         array = rawbson.find(entry.o, b"applyOps")
         places = () if array is None else rawbson.subdocument_places(entry.o, array[2])
         operations = [entry.o[place[0] : place[1]] for place in places if place is not None]
-    return {key for operation in operations for key in _name(operation, uuid)}
+    return {key for operation in operations for key in _name(operation, uuid, collation)}
 
 
-def _name(operation: bytes, uuid: bytes) -> Iterator[bytes]:
+def _name(operation: bytes, uuid: bytes, collation: Collation | None) -> Iterator[bytes]:
     """The `_id` of the document that an operation changes; none for other operations."""
     fields = {name: operation[start:end] for _, name, start, end in rawbson.elements(operation)}
     if not fields.get(b"ui", b"").endswith(uuid):
         return
     kind = fields.get(b"op", b"")[4:-1]
     if kind in (b"i", b"d", b"u"):
-        key = id_key_of(fields[b"o2" if kind == b"u" else b"o"])
+        key = id_key_of(fields[b"o2" if kind == b"u" else b"o"], collation)
         if key is not None:
             yield key

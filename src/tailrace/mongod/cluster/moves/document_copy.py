@@ -20,7 +20,6 @@ from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
 from tailrace.mongod.cluster.moves.changed_documents import changed_documents
 from tailrace.mongod.store.catalog import Collection
-from tailrace.mongod.store.indexes.id_keys import id_key_of
 from tailrace.mongod.store.reader import Reader, Snapshot
 from tailrace.mongod.store.store import Store
 from tailrace.mongod.store.write_unit import WriteUnit
@@ -162,7 +161,7 @@ class DocumentCopy:
             try:
                 unit.insert(collection, document)
             except CommandError as error:
-                key = id_key_of(document)
+                key = collection.id_key(document)
                 if is_strict or error.code != ErrorCode.DuplicateKey or key is None:
                     raise
                 left_out.add(key)

@@ -54,12 +54,7 @@ class Target:
             return own
         if given is not None:
             return Collation.parse(given)
-        return None if self.collection is None else default_collation(self.collection)
-
-
-def default_collation(collection: Collection) -> Collation | None:
-    """The collation of queries that have none."""
-    return _parsed(collection.options.get("collation"))
+        return None if self.collection is None else self.collection.collation
 
 
 def check_same_collation(catalog: Catalog, ns: str, collation: Collation | None) -> None:
@@ -67,7 +62,7 @@ def check_same_collation(catalog: Catalog, ns: str, collation: Collation | None)
     view, collection = catalog.view(ns), catalog.collection(ns)
     if view is not None and _parsed(view.collation) != collation:
         raise _other_collation()
-    if collection is not None and collection.is_timeseries and default_collation(collection) != collation:
+    if collection is not None and collection.is_timeseries and collection.collation != collation:
         raise _other_collation()
 
 

@@ -14,7 +14,6 @@ from tailrace.mongod.server.reads.access.access_paths import AccessPath, Collect
 from tailrace.mongod.server.reads.access.planner import NATURAL, Wanted, check_hint, choose_access
 from tailrace.mongod.server.writes.evaluations import once
 from tailrace.mongod.server.writes.timeseries import only_measurement
-from tailrace.mongod.server.writes.validation.validator import collation_of
 from tailrace.mongod.store.catalog import Collection
 from tailrace.mongod.store.indexes.id_keys import id_key
 from tailrace.mongod.store.reader import Reader, Record
@@ -134,7 +133,7 @@ class Selection:
         self._hint = hint
         check_hint(hint)
         # Most statements name one `_id`. They need no plan, no matcher and no order.
-        self._id_key = None if hint is not None or self.timeseries is not None else self._only_id()
+        self._id_key = None if hint is not None or self.timeseries is not None else self._only_id(collection)
         if self._id_key is None:
             if sort and NATURAL not in sort:
                 self._ordering = compile_sort(sort, self.collation)
@@ -265,12 +264,13 @@ class Selection:
         is_match = once(context, ("matches", id(self), raw), lambda: self.matcher(target.document), len(raw))
         return target if is_match else None
 
-    def _only_id(self) -> bytes | None:
+    def _only_id(self, collection: Collection | None) -> bytes | None:
         """The key of the `_id`, if the filter has no other condition."""
-        if self.collation is not None or len(self._query) != 1 or "_id" not in self._query:
+        own = None if collection is None else collection.collation
+        if self.collation != own or len(self._query) != 1 or "_id" not in self._query:
             return None
         value = self._query["_id"]
-        return id_key(*encode_value(value)) if type(value) in _PLAIN_IDS else None
+        return id_key(*encode_value(value), own) if type(value) in _PLAIN_IDS else None
 
     def _access(self, reader: Reader, collection: Collection) -> AccessPath:
         if self.timeseries is not None:
@@ -302,7 +302,7 @@ def statement_collation(given: Mapping[str, Any] | None, collection: Collection 
     """The collation of a statement; by default, and for an empty one, the collection's."""
     if given:
         return Collation.parse(given)
-    return None if collection is None else collation_of(collection)
+    return None if collection is None else collection.collation
 
 
 def _ownership(collection: Collection, context: Context) -> Owns | None:

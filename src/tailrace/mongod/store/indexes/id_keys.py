@@ -13,7 +13,9 @@ from tailrace.bson.keystring import layout
 from tailrace.bson.keystring.numbers import append_int
 from tailrace.error_codes import ErrorCode
 from tailrace.errors import CommandError
+from tailrace.mongod.store.indexes.collation_keys import collated
 from tailrace.mongod.store.tables import fit_key
+from tailrace.query.collation import Collation
 
 _ID_IN_FRONT: Final = b"_id\0"
 _VALUE: Final = 9
@@ -26,16 +28,21 @@ _BINARY_KEY: Final = bytes([layout.BINARY])
 _END: Final = bytes([layout.END])
 _TEXT_END: Final = b"\0" + _END
 _LONGEST_TEXT: Final = 400
+_WITH_STRINGS: Final = frozenset({rawbson.STRING, rawbson.SYMBOL, rawbson.DOCUMENT})
+"""Types of an `_id` that a collation changes the key of"""
 _read_int32: Final = rawbson.INT32_LE.unpack_from
 _read_int64: Final = rawbson.INT64_LE.unpack_from
 
 
-def id_key(kind: int, value: bytes) -> bytes:
-    """The KeyString of an `_id`, by which records are found.
+def id_key(kind: int, value: bytes, collation: Collation | None = None) -> bytes:
+    """The KeyString of an `_id`, by which records are found; ``collation`` is that of their collection.
 
     >>> id_key(rawbson.INT32, bytes([5, 0, 0, 0])).hex()
     '2b0a04'
     """
+    if collation is not None and kind in _WITH_STRINGS:
+        kind, value = collated(collation, value, kind, 0, len(value))
+        return _general_key(kind, value)
     if kind == rawbson.OBJECT_ID:
         return _OBJECT_ID_KEY + value + _END
     if kind == rawbson.INT32:
@@ -46,18 +53,18 @@ def id_key(kind: int, value: bytes) -> bytes:
         return _STRING_KEY + value[4:-1] + _TEXT_END
     if kind == rawbson.BINARY and len(value) <= layout.LONG_BINARY:
         return b"%b%c%b%b" % (_BINARY_KEY, len(value) - 5, value[4:], _END)
-    return fit_key(keystring.encode(rawbson.document(rawbson.element(kind, b"", value))).data)
+    return _general_key(kind, value)
 
 
-def id_key_of(document: bytes) -> bytes | None:
+def id_key_of(document: bytes, collation: Collation | None = None) -> bytes | None:
     """`id_key` of the `_id` of a document or a document key; None without an `_id`."""
     if document[5:_VALUE] == _ID_IN_FRONT:
         kind = document[4]
         if kind == rawbson.OBJECT_ID:
             return _OBJECT_ID_KEY + document[_VALUE:_OBJECT_ID_END] + _END
-        return id_key(kind, document[_VALUE : rawbson.value_end(document, kind, _VALUE)])
+        return id_key(kind, document[_VALUE : rawbson.value_end(document, kind, _VALUE)], collation)
     found = rawbson.find(document, b"_id")
-    return None if found is None else id_key(found[0], document[found[2] : found[3]])
+    return None if found is None else id_key(found[0], document[found[2] : found[3]], collation)
 
 
 def document_key(document: bytes) -> bytes:
@@ -114,6 +121,10 @@ def _element_at(document: bytes, path: str) -> bytes:
             return b""
         kind, _, start, end = found
     return rawbson.element(kind, path.encode(), document[start:end])
+
+
+def _general_key(kind: int, value: bytes) -> bytes:
+    return fit_key(keystring.encode(rawbson.document(rawbson.element(kind, b"", value))).data)
 
 
 def _integer_key(value: int) -> bytes:

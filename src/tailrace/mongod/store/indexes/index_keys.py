@@ -22,7 +22,6 @@ from tailrace.mongod.store.indexes.id_keys import id_key_of
 from tailrace.mongod.store.indexes.index_values import IndexPaths, Values, wildcard_values
 from tailrace.mongod.store.tables import fit_key, record_mark
 from tailrace.pacing import pieces, with_ticks
-from tailrace.query.collation import Collation
 from tailrace.query.expressions.conversion.hashed_index import hashed_index_key
 from tailrace.query.match import compile_match
 from tailrace.query.missing import MISSING
@@ -63,7 +62,7 @@ def paced_index_keys(index: Index, document: bytes) -> list[bytes]:
 def all_index_keys(index: Index, document: bytes) -> list[bytes]:
     """`index_keys` for any index, the one on `_id` included, whose key is made from a few bytes."""
     if index.is_id:
-        key = id_key_of(document)
+        key = id_key_of(document, index.collation)
         return [] if key is None else [key]
     return index_keys(index, document)
 
@@ -108,11 +107,6 @@ def _maker(index: Index) -> KeyMaker:
 
 def _has_no_keys(index: Index) -> bool:
     return any(isinstance(direction, str) and direction in _WITHOUT_KEYS for _, direction in index.key)
-
-
-def _collation(index: Index) -> Collation | None:
-    spec = index.spec.get("collation")
-    return None if spec is None else Collation.parse(spec)
 
 
 class _Plain:
@@ -173,7 +167,7 @@ class _General:
         self._paths = IndexPaths(paths)
         self._is_hashed = _HASHED in self._directions
         self._sparse = bool(index.spec.get("sparse"))
-        self._collation = _collation(index)
+        self._collation = index.collation
         partial = index.spec.get("partialFilterExpression")
         self._lists = None if partial is None else compile_match(partial, collation=self._collation)
         if self._wildcard is not None:

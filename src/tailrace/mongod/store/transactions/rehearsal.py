@@ -10,7 +10,6 @@ from tailrace.mongod.store.catalog import Collection
 from tailrace.mongod.store.catalog_rules import CatalogRules
 from tailrace.mongod.store.clock import ClusterClock
 from tailrace.mongod.store.indexes.duplicate_key import duplicate_key
-from tailrace.mongod.store.indexes.id_keys import id_key_of
 from tailrace.mongod.store.indexes.index_keys import unique_keys
 from tailrace.mongod.store.reader import Reader
 from tailrace.mongod.store.store import Store
@@ -60,7 +59,7 @@ class RehearsalUnit(OverlaidReader, UnitOfWork):
         return key.startswith(_NEW)
 
     def insert(self, collection: Collection, document: bytes, *, stmt_id: int | None = None) -> bytes:  # noqa: ARG002
-        by_id = id_key_of(document)
+        by_id = collection.id_key(document)
         if collection.is_clustered and by_id is not None:
             key = by_id
         else:

@@ -22,7 +22,6 @@ from tailrace.mongod.store.catalog import ID_INDEX, Catalog, Collection
 from tailrace.mongod.store.catalog_rules import CatalogRules
 from tailrace.mongod.store.clock import ClusterClock
 from tailrace.mongod.store.indexes.duplicate_key import duplicate_key
-from tailrace.mongod.store.indexes.id_keys import id_key_of
 from tailrace.mongod.store.indexes.index_keys import all_index_keys, unique_keys
 from tailrace.mongod.store.job_pace import UNPACED, WritePace
 from tailrace.mongod.store.store import Store
@@ -217,7 +216,7 @@ class TransactionUnit(OverlaidReader, UnitOfWork):
         Raises DuplicateKey (11000) for a key in the snapshot, WriteConflict (112) for one added since.
         """
         overlay = self._opened(collection)
-        by_id = id_key_of(document)
+        by_id = collection.id_key(document)
         if by_id is None:
             raise CommandError(ErrorCode.BadValue, f"a document of {collection.ns} has no _id")
         if collection.is_clustered:

@@ -7,7 +7,6 @@ upper end includes everything that begins with it.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 from bson import Binary, Code, DatetimeMS, Decimal128, ObjectId, Timestamp
@@ -16,7 +15,7 @@ from tailrace.bson.documents import encode_value
 from tailrace.bson.keystring import TypeBits, append_value, layout
 from tailrace.bson.shell_notation import shell
 from tailrace.bson.values import Symbol
-from tailrace.mongod.store.catalog import Index
+from tailrace.mongod.store.catalog import Collection, Index
 from tailrace.mongod.store.indexes.collation_keys import collated
 from tailrace.mongod.store.tables import after_prefix
 from tailrace.pacing import spend, ticking
@@ -161,20 +160,12 @@ class KeySpace:
 
 def key_space(index: Index, collation: Collation | None) -> KeySpace:
     """How an index stores values, for a query with a collation."""
-    own = _collation_of(index)
-    return KeySpace(own, has_strings=own == collation)
+    return KeySpace(index.collation, has_strings=index.collation == collation)
 
 
-@lru_cache(maxsize=1024)
-def _collation_of(index: Index) -> Collation | None:
-    # The index on `_id` does not use the collection's collation.
-    spec = None if index.is_id else index.spec.get("collation")
-    return None if spec is None else Collation.parse(spec)
-
-
-def record_keys(collation: Collation | None) -> KeySpace:
-    """The space of record keys, which have no collation, for a query that may have one."""
-    return KeySpace(has_strings=collation is None)
+def id_keys(collection: Collection, collation: Collation | None) -> KeySpace:
+    """How a collection finds records by `_id`, for a query with a collation."""
+    return KeySpace(collection.collation, has_strings=collection.collation == collation)
 
 
 def comparisons_of(query: Mapping[str, Any]) -> dict[str, list[Condition]]:

@@ -32,10 +32,10 @@ from tailrace.mongod.server.reads.access.intervals import (
     comparisons_of,
     field_intervals,
     has_point,
+    id_keys,
     key_space,
-    record_keys,
 )
-from tailrace.mongod.server.reads.access.key_bounds import key_bounds
+from tailrace.mongod.server.reads.access.key_bounds import key_bounds, record_key_bounds
 from tailrace.mongod.server.reads.access.record_bounds import record_bounds
 from tailrace.mongod.server.reads.access.wide_conditions import one_of, widely_bounded_paths
 from tailrace.mongod.store.catalog import Collection, Index
@@ -92,6 +92,10 @@ def choose_access(reader: Reader, collection: Collection, wanted: Wanted) -> Acc
     if index is not None:
         return _hinted_scan(reader, collection, index, wanted, conditions)
     if wanted.min_key or wanted.max_key:
+        if direction is not None and wanted.hint is not None:
+            raise CommandError(ErrorCode.NoQueryExecutionPlans, "min() and max() need an index, not $natural")
+        if collection.is_clustered and wanted.hint is not None:
+            return _clustered_between(collection, wanted)
         raise CommandError(51173, "When using min()/max() a hint of which index to use must be provided")
     scan = _scan(collection, wanted, conditions, direction)
     if direction is not None or isinstance(scan, NoAccess):
@@ -176,14 +180,14 @@ def _scan(
     collection: Collection, wanted: Wanted, conditions: Mapping[str, list[Condition]], direction: int | None
 ) -> AccessPath:
     """A scan in natural order, restricted to the part that can match if record keys decide that."""
-    bounds = record_bounds(collection, conditions, record_keys(wanted.collation))
+    bounds = record_bounds(collection, conditions, id_keys(collection, wanted.collation))
     reverse = direction is not None and direction < 0
     is_ordered = False
     if bounds is not None:
         if bounds.is_empty:
             return NoAccess(collection)
         first = next(iter(wanted.sort), None)
-        if first == bounds.path and direction is None and wanted.collation is None:
+        if first == bounds.path and direction is None and wanted.collation == collection.collation:
             is_ordered = len(wanted.sort) == 1
             reverse = is_ordered and whole_direction(wanted.sort[first]) < 0
     kind = CappedScan if collection.is_capped or collection.table == "oplog" else CollectionScan
@@ -209,10 +213,10 @@ def _id_lookup(
 ) -> IdLookup | None:
     if collection.id_index is None and not collection.is_clustered:
         return None
-    keys = record_keys(wanted.collation)
+    keys = id_keys(collection, wanted.collation)
     for operator, value in conditions.get("_id", ()):
         if operator == "$eq" and has_point(value, keys):
-            key = id_key(*encode_value(value))
+            key = id_key(*encode_value(value), collection.collation)
             return IdLookup(collection, key, is_exact=_is_all(wanted.query, "_id", 1))
     return None
 
@@ -239,7 +243,7 @@ def _hinted_scan(
 
 
 def _scan_between(reader: Reader, collection: Collection, index: Index, wanted: Wanted) -> AccessPath:
-    lower, before = key_bounds(index, wanted.min_key, wanted.max_key)
+    lower, before = key_bounds(index, wanted.min_key, wanted.max_key, wanted.collation)
     is_multikey = not index.is_id and reader.is_multikey(index)
     candidate = _Candidate(index, is_multikey, (), wanted.sort, key_space(index, wanted.collation))
     is_backward = None if is_multikey else candidate.is_backward
@@ -252,6 +256,17 @@ def _scan_between(reader: Reader, collection: Collection, index: Index, wanted: 
         ordering=None if is_backward is None else wanted.ordering,
         before=before,
     )
+
+
+def _clustered_between(collection: Collection, wanted: Wanted) -> AccessPath:
+    """Records between two values of `_id`, in whose order a clustered collection has them."""
+    lower, before = record_key_bounds(collection, wanted.min_key, wanted.max_key, wanted.collation)
+    is_ordered = list(wanted.sort) == ["_id"] and wanted.collation == collection.collation
+    if is_ordered and whole_direction(wanted.sort["_id"]) < 0:
+        raise CommandError(6137402, "min() and max() of a clustered collection need an ascending sort")
+    scan = CollectionScan(collection, after=lower, stop=before)
+    scan.is_ordered = is_ordered
+    return scan
 
 
 @dataclass(frozen=True, slots=True)

@@ -116,6 +116,8 @@ class FindRequest:
         )
 
     def _check(self) -> None:
+        if self.min_key and self.max_key and list(self.min_key) != list(self.max_key):
+            raise CommandError(51176, "min and max must have the same field names")
         check_hint(self.hint)
         check_natural_sort(self.sort)
         if self.await_data and not self.tailable:

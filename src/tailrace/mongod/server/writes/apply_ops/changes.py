@@ -132,7 +132,7 @@ class Changes:
     def _found(self, collection: Collection, key: Mapping[str, Any], what: str) -> Record | None:
         if "_id" not in key:
             raise CommandError(ErrorCode.NoSuchKey, f"Failed to apply {what} due to missing _id: {key}")
-        return self._unit.find_id(collection, id_key(*encode_value(key["_id"])))
+        return self._unit.find_id(collection, id_key(*encode_value(key["_id"]), collection.collation))
 
     def _updated(self, o: Mapping[str, Any], before: bytes, *, is_new: bool) -> tuple[bytes, bytes]:
         """The new document, and how the change is logged."""

@@ -10,7 +10,6 @@ from tailrace.errors import CommandError
 from tailrace.mongod.server.admin.logbook import Logbook
 from tailrace.mongod.server.writes.validation.validation_details import validation_details
 from tailrace.mongod.store.catalog import Collection
-from tailrace.query.collation import Collation
 from tailrace.query.match import compile_match
 
 
@@ -23,7 +22,7 @@ class Validator:
         options = collection.options
         self._ns = collection.ns
         self._rules = rules
-        self._collation = collation_of(collection)
+        self._collation = collection.collation
         self._variables = variables
         self._matches = compile_match(rules, variables=variables, collation=self._collation)
         self._is_moderate = options.get("validationLevel") == "moderate"
@@ -73,8 +72,3 @@ class Validator:
         error = CommandError(ErrorCode.DocumentValidationFailure, "Document failed validation")
         error.details = {"errInfo": details}
         raise error
-
-
-def collation_of(collection: Collection) -> Collation | None:
-    spec = collection.options.get("collation")
-    return None if spec is None else Collation.parse(spec)
