@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from bson import Int64
+from bson import DatetimeMS, Int64
 
 from tests.oracle.comparison import Document
 from tests.oracle.seeds import SEEDS
@@ -15,6 +15,7 @@ from tests.support.documents import DocumentMaker
 from tests.support.modifiers import ModifierMaker
 
 STEPS = 150
+ONE_TIME = DatetimeMS(1_700_000_000_000)
 
 
 class UpdateMaker:
@@ -105,4 +106,12 @@ def test_random_updates(twins: Twins, seed: int) -> None:
             writer.run({"update": name, "updates": [statement]}, f"{document} {statement}")
             found = writer.run({"find": name, "filter": query}, f"after {document} {statement}")
             document = found["cursor"]["firstBatch"][0]
+            if "$currentDate" in statement["u"]:
+                document |= one_time(document)
+                writer.run({"update": name, "updates": [{"q": query, "u": {"$set": one_time(document)}}]})
     writer.finish()
+
+
+def one_time(document: Document) -> Document:
+    """The fields that the servers' clocks have set, with a time that both have."""
+    return {field: ONE_TIME for field in document if field.startswith("at")}
