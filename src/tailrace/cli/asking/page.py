@@ -127,7 +127,7 @@ def _stream(shown: State, newest: float, now: float) -> OpenStream:
     lag = max(newest - position, 0.0) if shown["lag"] is None else float(shown["lag"])
     return OpenStream(
         names.get(shown["scope"], str(shown["ns"])),
-        shown["client"] or "?",
+        shown["client"] or None,
         shown["events"],
         asked=asked,
         position=position,

@@ -213,7 +213,7 @@ def _count_after(
                 elif end is None or cluster_time_of(stream.resume_token["_data"]) >= from_timestamp(end):
                     return count
     except InvalidName as error:
-        raise UsageError(f"{namespace} is not a namespace: {error}") from None
+        raise UsageError(f"{namespace!r} is not a namespace: {error}") from None
     return None
 
 
