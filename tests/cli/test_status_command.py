@@ -261,7 +261,17 @@ def test_a_real_server_is_asked_in_the_same_way(here: Here, tmp_path: Path) -> N
             token = next(stream)["_id"]["_data"]
             outcome = here("status", real.uri)
             shown = rows(outcome.lines)
+            last = [next(stream)["_id"]["_data"] for _ in range(2)][-1]
         found = rows(here("token", token, "--source", real.uri).lines)
+        newest = rows(here("token", last, "--source", real.uri).lines)
+        # The server would notice with the next event: this one is of another document.
+        other = here("token", last[:-6] + "06" + last[-4:], "--source", real.uri)
+        beginning = rows(here("token", "8200000001000000012B0429296E1404", "--source", real.uri).lines)
+    assert (newest["resumable"], newest["after"]) == (["yes, from the oplog"], ["it          0 events"])
+    assert other.code == 1
+    assert rows(other.lines)["resumable"][0].startswith("no: the deployment has no event with this token")
+    # Its oplog has lost nothing.
+    assert "for more than a year" in beginning["stays"][0] or "days" in beginning["stays"][0]
     assert outcome.code == 0
     assert shown["deployment"][0].startswith("MongoDB 6.0")
     assert shown["stream"][0].startswith("shop.orders")

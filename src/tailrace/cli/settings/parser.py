@@ -86,7 +86,7 @@ class CommandParser(Parser):
         return found
 
     def _check_spelling(self, argv: Sequence[str]) -> None:
-        """Refuse an unknown option before argparse, which names what is missing first, and suggests nothing."""
+        """Refuse an unknown option here: argparse names what is missing before it, and suggests nothing."""
         for text in takewhile(lambda text: text != "--", argv):
             flag = text.partition("=")[0]
             # argparse takes a text with a space as a value
