@@ -41,6 +41,10 @@ SECONDS = 120
         (["--source", "x", "--history", "h", "--keep-size", "9"], "9 is not a size such as"),
         (["--source", "x", "--history", "h", "--max-entries", "0"], "--max-entries has to be at least 1"),
         (["--source", "/no/such.bson", "--history", "h"], "/no/such.bson"),
+        (
+            ["--source", "x", "--history", "h", "--spark-conf", "ui"],
+            "--spark-conf takes NAME=VALUE, not 'ui'",
+        ),
         (["--source", "x", "--history", "h", "--http", "80"], "--http takes HOST:PORT or off, not 80"),
     ],
 )
@@ -106,6 +110,32 @@ def wait(condition: Any) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+@pytest.mark.jvm
+def test_a_signal_to_the_whole_group_while_spark_starts_ends_it(tmp_path: Path) -> None:
+    """As systemd and a terminal send it: Java ends first."""
+    oplog = tmp_path / "oplog.bson"
+    oplog.write_bytes(b"".join(generate_bulk(3, 20)))
+    command = [sys.executable, "-m", "tailrace", "pipeline", "--source", str(oplog), "--log-format", "json"]
+    command += ["--history", str(tmp_path / "history"), "--master", "local[1]"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True, text=True) as process:
+        assert process.stderr is not None
+        lines = [json.loads(process.stderr.readline())]
+        while lines[-1]["msg"] != "Starting Spark":
+            lines.append(json.loads(process.stderr.readline()))
+        wait(lambda: any(is_java(number) for number in in_session(process.pid)))
+        os.killpg(process.pid, signal.SIGTERM)
+        _, error = process.communicate(timeout=SECONDS)
+    lines += [json.loads(line) for line in error.splitlines()]
+    assert process.returncode == 0, lines
+    assert not [line for line in lines if "could not be started" in str(line)]
+
+
+def is_java(number: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{number}/comm").read_text().strip() == "java"
+    return False
 
 
 @pytest.mark.jvm

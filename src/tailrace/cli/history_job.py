@@ -28,6 +28,8 @@ from tailrace.sources.deployments.connection_string import is_uri
 from tailrace.traces import wanted_traces
 
 if TYPE_CHECKING:  # imported when needed: Spark's packages may not be installed
+    from pyspark.sql import SparkSession
+
     from tailrace.pipeline.history.settings import PipelineSettings
     from tailrace.sources.source import OplogSource
 
@@ -59,7 +61,6 @@ def run_history_job(arguments: argparse.Namespace) -> int:
 def _run(
     arguments: argparse.Namespace, source: "OplogSource", page: PipelinePage, ending: threading.Event
 ) -> None:
-    from tailrace.spark.command_sessions import start_session
     from tailrace.spark.history_job import HistoryJob
 
     job = HistoryJob(source, _settings(arguments))
@@ -70,9 +71,10 @@ def _run(
     report = page.start(job.progress)
     through = job.progress.figures()["through"]
     _LOG.info("Starting Spark", extra=fields(history=arguments.history, through=through))
-    spark = start_session(arguments.master, dict(map(spark_setting, arguments.spark_conf)))
+    spark = started_session(arguments, ending)
+    if spark is None:
+        return
     try:
-        handle_signals(ending)  # Spark has replaced the handlers
         report.state = "running"
         job.run(spark, ending)
     finally:
@@ -82,7 +84,23 @@ def _run(
             job.traces.close()
 
 
+def started_session(arguments: argparse.Namespace, ending: threading.Event) -> "SparkSession | None":
+    """Start Spark; None if a signal to end arrived meanwhile, which may have ended Java, too."""
+    from tailrace.spark.command_sessions import start_session
+
+    try:
+        spark = start_session(arguments.master, dict(map(spark_setting, arguments.spark_conf)))
+    except (PipelineError, OSError):
+        if ending.is_set():
+            return None
+        raise
+    handle_signals(ending)  # Spark has replaced the handlers
+    return spark
+
+
 def _check(arguments: argparse.Namespace) -> None:
+    for text in arguments.spark_conf:
+        spark_setting(text)
     if bool(arguments.source) == bool(arguments.shard):
         raise UsageError("give the source: either --source URI or PATH, or --shard NAME=PATH for every shard")
     uris = [text for text in arguments.source if is_uri(text)]
