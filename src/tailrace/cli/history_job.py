@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final
 
 from tailrace.cli.json_arguments import named_argument, paths_by_name, release_argument, shard_and_path
@@ -61,6 +61,7 @@ def run_history_job(arguments: argparse.Namespace) -> int:
 def _run(
     arguments: argparse.Namespace, source: "OplogSource", page: PipelinePage, ending: threading.Event
 ) -> None:
+    from tailrace.spark.command_sessions import stop_session
     from tailrace.spark.history_job import HistoryJob
 
     job = HistoryJob(source, _settings(arguments))
@@ -78,8 +79,7 @@ def _run(
         report.state = "running"
         job.run(spark, ending)
     finally:
-        with suppress(Exception):  # Java may have ended already; nothing is lost
-            spark.stop()
+        stop_session(spark)
         if job.traces is not None:
             job.traces.close()
 

@@ -9,7 +9,6 @@
 import argparse
 import logging
 import threading
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -157,6 +156,7 @@ def _run(arguments: argparse.Namespace, uri: ConnectionString, ending: threading
     from tailrace.pipeline.mirror.scope import mirrored_namespaces
     from tailrace.pipeline.mirror.settings import MirrorSettings
     from tailrace.sources.deployments.deployment import DeploymentSource
+    from tailrace.spark.command_sessions import stop_session
     from tailrace.spark.mirroring import run_mirror
 
     chosen, kind = mirrored_namespaces(arguments.ns, arguments.exclude), kind_named(arguments.kind)
@@ -179,6 +179,8 @@ def _run(arguments: argparse.Namespace, uri: ConnectionString, ending: threading
         try:
             with copy_progress() as show:
                 run_mirror(spark, source, settings, ending, show)
+        except PipelineError:
+            if not ending.is_set():  # a signal to end may have ended Java, too
+                raise
         finally:
-            with suppress(Exception):  # Java may have ended already; nothing is lost
-                spark.stop()
+            stop_session(spark)
