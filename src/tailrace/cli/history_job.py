@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.cli.json_arguments import named_argument, paths_by_name, release_argument, shard_and_path
 from tailrace.cli.logs.output import log_output
@@ -28,8 +28,6 @@ from tailrace.sources.deployments.connection_string import is_uri
 from tailrace.traces import wanted_traces
 
 if TYPE_CHECKING:  # imported when needed: Spark's packages may not be installed
-    from pyspark.sql import SparkSession
-
     from tailrace.pipeline.history.settings import PipelineSettings
     from tailrace.sources.source import OplogSource
 
@@ -84,7 +82,7 @@ def _run(
             job.traces.close()
 
 
-def started_session(arguments: argparse.Namespace, ending: threading.Event) -> "SparkSession | None":
+def started_session(arguments: argparse.Namespace, ending: threading.Event) -> Any | None:
     """Start Spark; None if a signal to end arrived meanwhile, which may have ended Java, too."""
     from tailrace.spark.command_sessions import start_session
 
