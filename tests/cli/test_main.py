@@ -58,6 +58,25 @@ def test_wrong_use_is_one_sentence(here: Here, arguments: list[str], words: str)
     assert outcome.output == b""
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["stauts"], "there is no command stauts; did you mean status?"),
+        (
+            ["pipeline", "--histroy", "x"],
+            "tailrace pipeline has no option --histroy; did you mean --history?",
+        ),
+        (["token", "--sorce=x"], "tailrace token has no option --sorce; did you mean --source?"),
+        (["watch", "--max_await_time_ms", "5"], "did you mean --max-await-time-ms?"),
+        (["serve", "--zzz"], "tailrace serve has no option --zzz; see `tailrace serve --help`"),
+    ],
+)
+def test_a_slip_of_the_hand_has_a_suggestion(here: Here, arguments: list[str], sentence: str) -> None:
+    outcome = here(*arguments)
+    assert outcome.code == 2
+    assert sentence in outcome.sentence
+
+
 def test_small_commands_do_not_load_the_pipeline() -> None:
     code = (
         "import sys; from tailrace.cli.main import main; main(['token', '--nonsense']); "

@@ -41,6 +41,10 @@ SECONDS = 120
         (["--source", "x", "--history", "h", "--keep-size", "9"], "9 is not a size such as"),
         (["--source", "x", "--history", "h", "--max-entries", "0"], "--max-entries has to be at least 1"),
         (["--source", "/no/such.bson", "--history", "h"], "/no/such.bson"),
+        (
+            ["--source", "x", "--history", "h", "--spark-conf", "ui"],
+            "--spark-conf takes NAME=VALUE, not 'ui'",
+        ),
         (["--source", "x", "--history", "h", "--http", "80"], "--http takes HOST:PORT or off, not 80"),
     ],
 )
@@ -106,6 +110,35 @@ def wait(condition: Any) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+@pytest.mark.jvm
+@pytest.mark.parametrize("moment", ["Starting Spark", "Progress"])
+@pytest.mark.parametrize(
+    "job", [["pipeline", "--http", "off", "--history"], ["mirror", "--ns", "shop", "--to"]]
+)
+def test_a_signal_to_the_whole_group_ends_it(
+    tailrace_uri: str, tmp_path: Path, job: list[str], moment: str
+) -> None:
+    """As systemd and a terminal send it: Java may end first."""
+    command = [sys.executable, "-m", "tailrace", *job, str(tmp_path / "to"), "--source", tailrace_uri]
+    command += ["--master", "local[1]", "--log-format", "json"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, start_new_session=True, text=True) as process:
+        assert process.stderr is not None
+        lines = [json.loads(process.stderr.readline())]
+        while lines[-1]["msg"] != moment:
+            lines.append(json.loads(process.stderr.readline()))
+        wait(lambda: any(is_java(number) for number in in_session(process.pid)))
+        os.killpg(process.pid, signal.SIGTERM)
+        _, error = process.communicate(timeout=SECONDS)
+    lines += [json.loads(line) for line in error.splitlines()]
+    assert process.returncode == 0, lines
+
+
+def is_java(number: int) -> bool:
+    with suppress(OSError):
+        return Path(f"/proc/{number}/comm").read_text().strip() == "java"
+    return False
 
 
 @pytest.mark.jvm

@@ -96,6 +96,28 @@ def test_a_client_that_stopped_to_ask_is_a_fault(here: Here) -> None:
     assert "has not asked for events of lazy.orders" in rows(outcome.lines)["wrong"][0]
 
 
+@pytest.mark.skipif(missing_mongod() is not None, reason=missing_mongod() or "")
+def test_a_client_that_a_mongodb_does_not_name_may_be_gone(here: Here, tmp_path: Path) -> None:
+    with (
+        real_replica_set(tmp_path) as real,
+        real.client() as client,
+        client.lazy.orders.watch(max_await_time_ms=1) as stream,
+    ):
+        stream.try_next()
+        asked = time.time()
+        # Its clock has whole seconds.
+        while time.time() < asked + 2:
+            client.lazy.others.insert_one({})
+        outcome = here("status", real.uri, "--max-lag", "0s")
+        shown = json.loads(here("status", real.uri, "--max-lag", "0s", "--json").output)
+    assert outcome.code == 1
+    found = rows(outcome.lines)
+    assert found["stream"][0].startswith("lazy.orders  client unknown  ")
+    assert found["wrong"][0].startswith("a client has not asked for events of lazy.orders for ")
+    assert "stuck, or gone" in found["wrong"][0]
+    assert [stream["client"] for stream in shown["streams"]] == [None]
+
+
 @pytest.mark.parametrize("source", ["mongodb", "folder", "no history"])
 def test_what_cannot_be_reached_has_its_own_code(here: Here, tmp_path: Path, source: str) -> None:
     places = {"mongodb": NOBODY, "folder": str(tmp_path / "missing"), "no history": str(tmp_path)}
@@ -111,6 +133,8 @@ def test_a_history_is_shown_without_its_server(here: Here, history: str, tokens:
     shown = rows(outcome.lines)
     assert (outcome.code, outcome.lines[-1]) == (0, "healthy")
     assert shown["history"][0].startswith(history)
+    # A few seconds say nothing of a day.
+    assert "a day" not in shown["history"][0]
     assert "compiled" in shown["kernel"][0] or "numpy" in shown["kernel"][0]
     parent = here("status", str(Path(history).parent), "--max-lag", "1000d")
     assert rows(parent.lines)["history"] == shown["history"]
@@ -237,7 +261,17 @@ def test_a_real_server_is_asked_in_the_same_way(here: Here, tmp_path: Path) -> N
             token = next(stream)["_id"]["_data"]
             outcome = here("status", real.uri)
             shown = rows(outcome.lines)
+            last = [next(stream)["_id"]["_data"] for _ in range(2)][-1]
         found = rows(here("token", token, "--source", real.uri).lines)
+        newest = rows(here("token", last, "--source", real.uri).lines)
+        # The server would notice with the next event: this one is of another document.
+        other = here("token", last[:-6] + "06" + last[-4:], "--source", real.uri)
+        beginning = rows(here("token", "8200000001000000012B0429296E1404", "--source", real.uri).lines)
+    assert (newest["resumable"], newest["after"]) == (["yes, from the oplog"], ["it          0 events"])
+    assert other.code == 1
+    assert rows(other.lines)["resumable"][0].startswith("no: the deployment has no event with this token")
+    # Its oplog has lost nothing.
+    assert "for more than a year" in beginning["stays"][0] or "days" in beginning["stays"][0]
     assert outcome.code == 0
     assert shown["deployment"][0].startswith("MongoDB 6.0")
     assert shown["stream"][0].startswith("shop.orders")

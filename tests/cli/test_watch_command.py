@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 from bson import Timestamp
+from pymongo import MongoClient
 from pymongo.database import Database
 
 from tailrace.testing.replica_set import ReplicaSet
 from tests.cli.console import Here
+from tests.mongod.server.running import wait_for
 
 Document = dict[str, Any]
 
@@ -124,6 +126,7 @@ def test_an_invalidation_ends_it(
     ("arguments", "words"),
     [
         (["--max", "0"], "--max is a number of events"),
+        (["--max-await-time-ms", "-5"], "--max-await-time-ms is a number of milliseconds, 0 or more"),
         (["--pipeline", "{}"], "--pipeline must be"),
         (["--options", "[]"], "--options must be"),
         (["--resume-after", "1"], "--resume-after takes a resume token"),
@@ -298,6 +301,43 @@ def test_events_are_written_to_parquet(
         assert here(*base, "--into", folder, "--token-file", token_file).code == 0
     written = [row["token"] for path in sorted(folder.iterdir()) for row in pq.read_table(path).to_pylist()]
     assert sorted(written) == tokens
+
+
+def waiting_streams(client: MongoClient[Document], *, returned: int) -> int:
+    """How many clients wait for more events after so many."""
+    pipeline: list[Document] = [
+        {"$currentOp": {}},
+        {"$match": {"op": "getmore", "cursor.nDocsReturned": returned}},
+    ]
+    return len(list(client.admin.aggregate(pipeline)))
+
+
+def test_a_signal_to_end_completes_the_file(
+    tailrace_uri: str, tailrace_database: Database[Document], started: str, tokens: list[str], tmp_path: Path
+) -> None:
+    pq = pytest.importorskip("pyarrow.parquet")
+    file, token_file = tmp_path / "events.parquet", tmp_path / "token"
+    arguments = ["watch", tailrace_uri, f"{tailrace_database.name}.orders", "--start-at", started]
+    arguments += ["--into", str(file), "--token-file", str(token_file)]
+    command = [sys.executable, "-m", "tailrace", *arguments]
+    with subprocess.Popen(command, stderr=subprocess.PIPE) as process:
+        client = tailrace_database.client
+        wait_for(lambda: waiting_streams(client, returned=len(tokens)) == 1)
+        assert not file.exists()
+        process.terminate()
+        _, error = process.communicate(timeout=60)
+    assert (process.returncode, error) == (0, b"")
+    written = [row["token"] for row in pq.read_table(file).to_pylist()]
+    assert written == tokens
+    assert json.loads(token_file.read_text())["_data"] >= written[-1]
+
+
+def test_a_stream_that_is_refused_leaves_no_file(here: Here, tailrace_uri: str, tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    outcome = here("watch", tailrace_uri, "--pipeline", '[{"$x": 1}]', "--into", tmp_path / "events.parquet")
+    assert outcome.code == 2
+    assert "(40324 " in outcome.sentence
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_two_outputs_exclude_each_other(here: Here, tailrace_uri: str) -> None:

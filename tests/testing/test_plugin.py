@@ -123,6 +123,58 @@ def test_the_ini_file_has_options_of_all_servers(pytester: pytest.Pytester) -> N
     run(pytester, "--strict-markers").assert_outcomes(passed=2)
 
 
+def test_wrong_options_are_one_sentence(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.mark.tailrace(membres=3)
+        def test_spelling(tailrace_own_server):
+            pass
+
+        @pytest.mark.tailrace(members=0)
+        def test_value(tailrace_own_server):
+            pass
+
+        @pytest.mark.tailrace(shards=2)
+        def test_of_the_other(tailrace_own_server):
+            pass
+
+        @pytest.mark.tailrace(3)
+        def test_without_a_name(tailrace_own_server):
+            pass
+        """
+    )
+    result = run(pytester)
+    result.assert_outcomes(errors=4)
+    result.stdout.fnmatch_lines(
+        [
+            "tailrace_own_server has no option membres; did you mean members?",
+            "a set has 1 to 50 members, not 0",
+            "tailrace_own_server has no option shards: it is for another kind of server, *",
+            "pytest.mark.tailrace takes options with their names, such as members=3",
+        ]
+    )
+    assert "Traceback" not in result.stdout.str()
+
+
+@pytest.mark.parametrize(
+    ("line", "sentence"),
+    [
+        ("tailrace_members = many", "tailrace_members is a whole number, not many"),
+        ("tailrace_parameters = speed=11", "there is no server parameter speed (72 InvalidOptions)"),
+    ],
+)
+def test_a_wrong_line_of_the_ini_file_is_one_sentence(
+    pytester: pytest.Pytester, line: str, sentence: str
+) -> None:
+    pytester.makeini(f"[pytest]\n{line}\n")
+    pytester.makepyfile("def test_shared(tailrace_server): pass")
+    result = run(pytester)
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines([sentence])
+
+
 def test_the_plugin_is_found_by_its_entry_point() -> None:
     (entry,) = entry_points(group="pytest11", name="tailrace")
     assert entry.load() is sys.modules["tailrace.testing.plugin"]

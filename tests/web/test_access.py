@@ -61,6 +61,16 @@ def test_status_logs_in(here: Here, guarded: Site, monkeypatch: pytest.MonkeyPat
     named = guarded.url.replace("https://", "https://operator@")
     outcome = here("status", named, "--password-file", password)
     assert (outcome.code, outcome.lines[-1]) == (0, "healthy"), outcome
+    password.write_text("wrong\n")
+    refused = here("status", named, "--password-file", password)
+    assert (refused.code, "refuses the user operator; see whether its password" in refused.sentence) == (
+        2,
+        True,
+    )
+    password.write_text("c\n")
+    clerk = guarded.url.replace("https://", "https://clerk@")
+    sentence = here("status", clerk, "--password-file", password).sentence
+    assert sentence.endswith("refuses the user clerk; see whether it has the role clusterMonitor")
     with_password = guarded.url.replace("https://", "https://operator:o@")
     assert "leave the password out" in here("status", with_password).sentence
 

@@ -7,8 +7,8 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Final
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
 
 from tailrace.cli.json_arguments import named_argument, paths_by_name, release_argument, shard_and_path
 from tailrace.cli.logs.output import log_output
@@ -59,7 +59,7 @@ def run_history_job(arguments: argparse.Namespace) -> int:
 def _run(
     arguments: argparse.Namespace, source: "OplogSource", page: PipelinePage, ending: threading.Event
 ) -> None:
-    from tailrace.spark.command_sessions import start_session
+    from tailrace.spark.command_sessions import stop_session
     from tailrace.spark.history_job import HistoryJob
 
     job = HistoryJob(source, _settings(arguments))
@@ -70,19 +70,35 @@ def _run(
     report = page.start(job.progress)
     through = job.progress.figures()["through"]
     _LOG.info("Starting Spark", extra=fields(history=arguments.history, through=through))
-    spark = start_session(arguments.master, dict(map(spark_setting, arguments.spark_conf)))
+    spark = started_session(arguments, ending)
+    if spark is None:
+        return
     try:
-        handle_signals(ending)  # Spark has replaced the handlers
         report.state = "running"
         job.run(spark, ending)
     finally:
-        with suppress(Exception):  # Java may have ended already; nothing is lost
-            spark.stop()
+        stop_session(spark)
         if job.traces is not None:
             job.traces.close()
 
 
+def started_session(arguments: argparse.Namespace, ending: threading.Event) -> Any | None:
+    """Start Spark; None if a signal to end arrived meanwhile, which may have ended Java, too."""
+    from tailrace.spark.command_sessions import start_session
+
+    try:
+        spark = start_session(arguments.master, dict(map(spark_setting, arguments.spark_conf)))
+    except (PipelineError, OSError):
+        if ending.is_set():
+            return None
+        raise
+    handle_signals(ending)  # Spark has replaced the handlers
+    return spark
+
+
 def _check(arguments: argparse.Namespace) -> None:
+    for text in arguments.spark_conf:
+        spark_setting(text)
     if bool(arguments.source) == bool(arguments.shard):
         raise UsageError("give the source: either --source URI or PATH, or --shard NAME=PATH for every shard")
     uris = [text for text in arguments.source if is_uri(text)]

@@ -27,6 +27,7 @@ import tailrace
 from tailrace.cli.commands import COMMANDS, all_option_names, command_named, parser_of
 from tailrace.cli.failures import STANDARD_OUTPUT, writing_to
 from tailrace.cli.logs.arguments import JSON
+from tailrace.cli.settings.option import nearest
 from tailrace.cli.settings.parser import Parser
 from tailrace.cli.spark_needs import PACKAGES
 from tailrace.errors import CommandError, TailraceError, UsageError, missing_package
@@ -86,7 +87,8 @@ def _dispatch(argv: list[str], reporter: "_Reporter") -> int:
         reporter.as_json = getattr(arguments, "log_format", None) == JSON
         return command_named(argv[0]).run(arguments)
     if argv and not argv[0].startswith("-"):
-        raise UsageError(f"there is no command {argv[0]}; there are: {', '.join(COMMANDS)}")
+        hint = nearest(argv[0], list(COMMANDS)) or f"; there are: {', '.join(COMMANDS)}"
+        raise UsageError(f"there is no command {argv[0]}{hint}")
     _overview(with_commands="-h" in argv or "--help" in argv).parse_args(argv)
     raise UsageError("no command was given; see `tailrace --help`")
 

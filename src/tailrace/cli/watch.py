@@ -5,6 +5,7 @@ position is written after its events are printed or stored, so that a crash repe
 """
 
 import argparse
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -70,11 +71,12 @@ def run(arguments: argparse.Namespace) -> int:
     pipeline = stages_argument("--pipeline", arguments.pipeline)
     if arguments.max is not None and arguments.max < 1:
         raise UsageError("--max is a number of events, 1 or more")
+    if arguments.exec is not None and arguments.into is not None:
+        raise UsageError("--exec and --into exclude each other; leave out one of them")
     uri = address_argument(arguments)
     namespace = _namespace(arguments.words)
-    output = _output(arguments)
-    positions = _Positions(arguments.token_file, output)
-    options = with_start(stream_options(arguments), positions.load())
+    store = None if arguments.token_file is None else FileTokenStore(arguments.token_file)
+    options = with_start(stream_options(arguments), None if store is None else store.load())
     with raw_client(uri) as client:
         target = watched_target(client, namespace)
         try:
@@ -83,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
             )
         except PyMongoError as error:
             raise stream_failure(error, uri, namespace) from None
-        with stream, _finished(output, positions):
+        with _ended_by_sigterm(), stream, _opened_output(arguments, store) as (output, positions):
             _say_connected(uri, namespace)
 
             def handle(event: RawBSONDocument) -> None:
@@ -107,8 +109,6 @@ def _namespace(words: list[str]) -> str | None:
 def _output(arguments: argparse.Namespace) -> Output:
     if arguments.into is None:
         return printed_output(arguments)
-    if arguments.exec is not None:
-        raise UsageError("--exec and --into exclude each other; leave out one of them")
     return parquet_output(local_path(arguments.into, "--into"))
 
 
@@ -122,31 +122,48 @@ def _say_connected(uri: ConnectionString, namespace: str | None) -> None:
 class _Positions:
     """Store the position in a file, if one is named, after the events before it are safe."""
 
-    def __init__(self, path: Path | None, output: Output) -> None:
-        self._file = None if path is None else FileTokenStore(path)
+    def __init__(self, store: FileTokenStore | None, output: Output) -> None:
+        self._store = store
         self._output = output
         self._unsaved: Document | None = None
 
     def load(self) -> Document | None:
-        return None if self._file is None else self._file.load()
+        return None if self._store is None else self._store.load()
 
     def save(self, token: Document) -> None:
         self._unsaved = token
-        if self._file is not None and self._output.secure():
-            self._file.save(token)
+        if self._store is not None and self._output.secure():
+            self._store.save(token)
             self._unsaved = None
 
     def save_last(self) -> None:
         """Store the position after the output was closed."""
-        if self._file is not None and self._unsaved is not None:
-            self._file.save(self._unsaved)
+        if self._store is not None and self._unsaved is not None:
+            self._store.save(self._unsaved)
 
 
 @contextmanager
-def _finished(output: Output, positions: _Positions) -> Iterator[None]:
-    """Close the output at the end, also after an interruption; then store the position that it waited for."""
+def _ended_by_sigterm() -> Iterator[None]:
+    """Let SIGTERM end the command as Ctrl-C does, but with exit code 0, so that files are complete."""
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     try:
         yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _opened_output(
+    arguments: argparse.Namespace, store: FileTokenStore | None
+) -> Iterator[tuple[Output, _Positions]]:
+    """Open the output once the stream is open, so that a stream that is refused leaves no file.
+
+    It is closed at the end, also after an interruption; then the position that waited for it is stored.
+    """
+    output = _output(arguments)
+    positions = _Positions(store, output)
+    try:
+        yield output, positions
     finally:
         output.close()
         positions.save_last()

@@ -4,7 +4,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from pyspark.errors import PySparkException
@@ -35,6 +35,19 @@ def start_session(master: str | None, conf: Mapping[str, str]) -> SparkSession:
         raise PipelineError(
             f"Spark could not be started: {reason}; check --master and --spark-conf"
         ) from None
+
+
+def stop_session(spark: SparkSession) -> None:
+    """Stop a session, also if Java has ended before it; nothing is lost then.
+
+    PySpark's own server for accumulators then ends only with a second call. Until it has ended, it may write
+    a traceback, which has to be a line of the log.
+    """
+    try:
+        spark.stop()
+    except Exception:
+        with suppress(Exception):
+            spark.stop()
 
 
 @contextmanager

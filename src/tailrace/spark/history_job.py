@@ -77,7 +77,7 @@ class HistoryJob:
             while not ending.is_set():
                 batches = self.progress.batches
                 failure = self._run_query(spark, cores, ending)
-                if failure is None:
+                if failure is None or ending.is_set():  # a signal to end may have ended Java, too
                     break
                 if self.progress.batches > batches:
                     pause, attempts = _FIRST_PAUSE, 0
@@ -108,6 +108,9 @@ class HistoryJob:
         except (PySparkException, Py4JJavaError, TailraceError) as error:
             # PySpark does not convert Java's exception if a worker dies while the query is being built.
             return failure_of(error)
+        except (Py4JError, OSError):
+            _accept_end_of_java(ending)
+            return None
         watch = RemoteProgress(query, self.table, self.progress) if is_connect(spark) else None
         try:
             while query.isActive and not ending.wait(_POLL_SECONDS if watch is None else _REMOTE_SECONDS):
@@ -119,7 +122,8 @@ class HistoryJob:
             if watch is not None:
                 watch.look()
         except (Py4JError, OSError):
-            raise PipelineError("the Java process of Spark has ended; start the pipeline again") from None
+            _accept_end_of_java(ending)
+            return None
         except PySparkException as error:
             return failure_of(error)
         if end is None or ending.is_set():
@@ -181,3 +185,9 @@ class HistoryJob:
             self._failure_in_commit = failure_of(error)
             # Spark searches the text with a pattern that recurses: a stack trace of Java overflows its stack.
             raise PipelineError(self._failure_in_commit.sentence) from None
+
+
+def _accept_end_of_java(ending: threading.Event) -> None:
+    """Raise `PipelineError`, unless Java got the signal to end, too, as systemd sends it."""
+    if not ending.is_set():
+        raise PipelineError("the Java process of Spark has ended; start the pipeline again") from None

@@ -6,9 +6,10 @@ oplog, restarts) use `tailrace_own_server`, which starts in milliseconds.
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from tailrace.testing.replica_set import ReplicaSet
     from tailrace.testing.sharded_cluster import ShardedCluster
 
+S = TypeVar("S")
 MARKER = "tailrace"
 Document = dict[str, Any]
 FailPointSetter = Callable[..., "FailPoint"]
@@ -54,12 +56,44 @@ def _options(config: pytest.Config) -> dict[str, Any]:
     return found
 
 
-def _marked(request: pytest.FixtureRequest) -> dict[str, Any]:
-    """The options of a test's own server: those of the ini file, then those of its marks."""
-    found = _options(request.config)
+def _marked(request: pytest.FixtureRequest, *, others: Collection[str]) -> dict[str, Any]:
+    """The options of a test's own server: those of the ini file, then those of its marks.
+
+    ``others`` are options that the server of this fixture does not have.
+    """
+    from tailrace.testing.in_thread import Options
+
+    found: dict[str, Any] = {}
     for mark in reversed(list(request.node.iter_markers(MARKER))):
+        if mark.args:
+            pytest.fail(
+                f"pytest.mark.{MARKER} takes options with their names, such as members=3", pytrace=False
+            )
         found |= mark.kwargs
-    return found
+    known = {"log", "builds_history", "shards", "routers", *Options.__annotations__} - set(others)
+    for name in found.keys() - known:
+        near = get_close_matches(name, known, 1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        if name in others:
+            hint = ": it is for another kind of server, with a fixture of its own"
+        pytest.fail(f"{request.fixturename} has no option {name}{hint}", pytrace=False)
+    return {**_options(request.config), **found}
+
+
+@contextmanager
+def _started(make: Callable[[], AbstractContextManager[S]]) -> Iterator[S]:
+    """A server for a fixture; wrong options are one sentence."""
+    from tailrace.errors import TailraceError
+
+    reason = ""
+    with ExitStack() as stack:
+        try:
+            server = stack.enter_context(make())
+        except TailraceError as error:
+            reason = str(error)
+        if reason:  # outside of the handler, or pytest shows both
+            pytest.fail(reason, pytrace=False)
+        yield server
 
 
 @pytest.fixture(scope="session")
@@ -67,8 +101,10 @@ def tailrace_server(pytestconfig: pytest.Config) -> Iterator["ReplicaSet"]:
     """The replica set that the tests of this process share."""
     from tailrace.testing.replica_set import ReplicaSet
 
-    members = int(pytestconfig.getini("tailrace_members"))
-    with ReplicaSet(members=members, **_options(pytestconfig)) as replica_set:
+    members = pytestconfig.getini("tailrace_members").strip()
+    if not members.isdecimal():
+        pytest.fail(f"tailrace_members is a whole number, not {members}", pytrace=False)
+    with _started(lambda: ReplicaSet(members=int(members), **_options(pytestconfig))) as replica_set:
         yield replica_set
 
 
@@ -153,7 +189,8 @@ def tailrace_own_server(request: pytest.FixtureRequest) -> Iterator["ReplicaSet"
     """A replica set for one test, which may disturb it; `pytest.mark.tailrace` sets its options."""
     from tailrace.testing.replica_set import ReplicaSet
 
-    with ReplicaSet(**_marked(request)) as replica_set:
+    options = _marked(request, others=["shards", "routers"])
+    with _started(lambda: ReplicaSet(**options)) as replica_set:
         yield replica_set
 
 
@@ -162,5 +199,6 @@ def tailrace_sharded_cluster(request: pytest.FixtureRequest) -> Iterator["Sharde
     """A sharded cluster for one test, by default of two shards; `pytest.mark.tailrace` sets its options."""
     from tailrace.testing.sharded_cluster import ShardedCluster
 
-    with ShardedCluster(**_marked(request)) as cluster:
+    options = _marked(request, others=["builds_history"])
+    with _started(lambda: ShardedCluster(**options)) as cluster:
         yield cluster

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 _FOLDER: Final = "history"
 _DAY: Final = 86400.0
+_HOUR: Final = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class HistoryFacts:
     bytes: int
     lag_seconds: float
     bytes_per_day: float | None = None
+    """None before it is an hour old: the rate of a few seconds says nothing of a day."""
 
     @property
     def is_empty(self) -> bool:
@@ -70,9 +72,8 @@ def history_in(place: str) -> "HistoryTable":
 
 
 def facts_of(table: "HistoryTable", now: float) -> HistoryFacts:
-    walls = [file.last_wall for file in table.files[-1:] if file.last_wall is not None]
     first = [file.first_wall for file in table.files[:1] if file.first_wall is not None]
-    seconds = (walls[0] - first[0]) / 1000 if walls and first else 0.0
+    seconds = seconds_of(table.through) - first[0] / 1000 if first else 0.0
     return HistoryFacts(
         table.place,
         table.begins,
@@ -81,7 +82,7 @@ def facts_of(table: "HistoryTable", now: float) -> HistoryFacts:
         len(table.files),
         table.size,
         max(now - seconds_of(table.through), 0.0) if table.through else 0.0,
-        table.size * _DAY / seconds if seconds > 0 else None,
+        table.size * _DAY / seconds if seconds >= _HOUR else None,
     )
 
 

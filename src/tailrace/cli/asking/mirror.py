@@ -91,7 +91,8 @@ class MirrorFacts:
         """Labels and texts for people."""
         rows = sum(table.rows for table in self.tables)
         through = words.moment(seconds_of(self.through))
-        found = [("mirror", f"{self.place}: {len(self.tables)} tables, {rows:,} rows, through {through}")]
+        tables = words.counted(len(self.tables), "table")
+        found = [("mirror", f"{self.place}: {tables}, {words.counted(rows, 'row')}, through {through}")]
         found += [("table", table.in_words()) for table in self.tables[:_MOST_TABLES]]
         if len(self.tables) > _MOST_TABLES:
             found.append(("table", f"and {len(self.tables) - _MOST_TABLES} more; --json lists all"))

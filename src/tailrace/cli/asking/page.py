@@ -69,7 +69,7 @@ def _state(url: str, login: tuple[str, str] | None) -> Any:
             return json.load(response)
     except urllib.error.HTTPError as error:
         with error:
-            raise _refusal(place, error) from None
+            raise _refusal(place, error, login) from None
     except (OSError, ValueError) as error:
         reason = getattr(error, "reason", error)
         raise SourceUnavailableError(
@@ -77,7 +77,10 @@ def _state(url: str, login: tuple[str, str] | None) -> Any:
         ) from None
 
 
-def _refusal(place: str, error: urllib.error.HTTPError) -> UsageError:
+def _refusal(place: str, error: urllib.error.HTTPError, login: tuple[str, str] | None) -> UsageError:
+    if error.code in (401, 403) and login is not None:
+        need = "its password is right" if error.code == 401 else "it has the role clusterMonitor"
+        return UsageError(f"the page at {place} refuses the user {login[0]}; see whether {need}")
     if error.code in (401, 403):
         return UsageError(
             f"the page at {place} asks for a user with the role clusterMonitor; name one in the address, as "
@@ -127,7 +130,7 @@ def _stream(shown: State, newest: float, now: float) -> OpenStream:
     lag = max(newest - position, 0.0) if shown["lag"] is None else float(shown["lag"])
     return OpenStream(
         names.get(shown["scope"], str(shown["ns"])),
-        shown["client"] or "?",
+        shown["client"] or None,
         shown["events"],
         asked=asked,
         position=position,

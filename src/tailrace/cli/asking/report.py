@@ -90,14 +90,18 @@ class Report:
     def _judge_streams(self, found: Deployment, max_lag: float) -> None:
         for stream in found.streams:
             if stream.lag_seconds > max_lag:
+                who = "a client" if stream.client is None else f"the client {stream.client}"
+                gone = (
+                    ", or gone: a MongoDB keeps its cursor for ten minutes" if stream.client is None else ""
+                )
                 self.faults.append(
-                    f"the client {stream.client} has not asked for events of {stream.scope} for "
-                    f"{words.span(self.now - stream.asked)}; see whether it is stuck"
+                    f"{who} has not asked for events of {stream.scope} for "
+                    f"{words.span(self.now - stream.asked)}; see whether it is stuck{gone}"
                 )
             whole = [oplog.stays(self.now, self.now) or 0 for oplog in found.oplogs]
             if stream.stays_seconds is not None and stream.stays_seconds < _SOON * min(whole, default=0):
                 self.faults.append(
-                    f"the position of {stream.client} in {stream.scope} leaves the oplog in "
+                    f"the position of {stream.client or 'a client'} in {stream.scope} leaves the oplog in "
                     f"{words.span(stream.stays_seconds)}; make the oplog larger, or the client faster"
                 )
 

@@ -32,6 +32,7 @@ _COUNT_SECONDS: Final = 2.0
 """Events up to these limits are counted; for more, the entries of the oplog are."""
 _ONLY_TOKENS: Final = {"$project": {"_id": 1}}
 _WRONG_TYPE_BITS: Final = 50810
+_NO_EVENT: Final = "the {place} has no event with this token; is it of this deployment?"
 _SPLIT: Final[dict[str, Any]] = {"$changeStreamSplitLargeEvent": {}}
 
 
@@ -127,7 +128,7 @@ def at_history(place: str, token: dict[str, Any], explained: TokenExplanation) -
         count += later[1:].rows
     has_to_match = explained.kind is TokenKind.EVENT and explained.version == 2
     if has_to_match and not is_there:
-        return Resumption(table.place, "the history has no event with this token; is it of this deployment?")
+        return Resumption(table.place, _NO_EVENT.format(place="history"))
     return Resumption(table.place, None, HISTORY, events=count)
 
 
@@ -146,14 +147,22 @@ def at_deployment(
         hidden = None
         try:
             counted = _count_after(client, uri, token, explained, namespace)
+            # a MongoDB notices only with the next event that the one of the token is missing
+            if counted == 0 and not _shows(client, uri, token, explained, namespace, []):
+                return Resumption(place, _NO_EVENT.format(place="deployment"))
             if pipeline is not None:
-                hidden = _hides(client, uri, token, explained, namespace, pipeline)
+                hidden = not _shows(client, uri, token, explained, namespace, pipeline)
         except OperationFailure as error:
             reason = str(command_error(error, uri, "changeStream and find"))
             return Resumption(place, f"{reason}{_hint(error, token, explained)}")
     moment = explained.cluster_time
     tier = _tier(found, moment)
-    stays = [left for oplog in found.oplogs if (left := oplog.stays(seconds_of(moment), now)) is not None]
+    # an oplog that has lost nothing has every time before its first entry, too
+    stays = [
+        left
+        for oplog in found.oplogs
+        if (left := oplog.stays(max(seconds_of(moment), oplog.window.oldest), now)) is not None
+    ]
     return Resumption(
         place,
         None,
@@ -213,11 +222,11 @@ def _count_after(
                 elif end is None or cluster_time_of(stream.resume_token["_data"]) >= from_timestamp(end):
                     return count
     except InvalidName as error:
-        raise UsageError(f"{namespace} is not a namespace: {error}") from None
+        raise UsageError(f"{namespace!r} is not a namespace: {error}") from None
     return None
 
 
-def _hides(
+def _shows(
     client: Client,
     uri: str,
     token: dict[str, Any],
@@ -225,21 +234,29 @@ def _hides(
     namespace: str | None,
     pipeline: list[dict[str, Any]],
 ) -> bool:
-    """Whether a pipeline hides the event of a token: it is not among the events of its time."""
+    """Whether a stream with a pipeline has the event of a token among the events of its time.
+
+    True for a token that need not match an event: a high water mark, a fragment, or an invalidation, which
+    only some streams show.
+    """
     if explained.kind is not TokenKind.EVENT or explained.version is None:
-        return False
+        return True
     options = _all_events(_hello(client, uri, namespace))
     start = high_water_mark(explained.cluster_time, explained.version)
+    deadline = time.monotonic() + _COUNT_SECONDS
     with (
         driver_errors(uri, f"changeStream and find on {namespace or 'all databases'}"),
         _target(client, namespace).watch(
             pipeline, start_after=start, max_await_time_ms=_AWAIT_MS, **options
         ) as stream,
     ):
-        while (event := stream.try_next()) is not None and not comes_after(event["_id"], token):
-            if text_of(event["_id"]) == text_of(token):
-                return False
-    return True
+        while time.monotonic() < deadline:
+            event = stream.try_next()
+            if event is not None and text_of(event["_id"]) == text_of(token):
+                return True
+            if comes_after(stream.resume_token if event is None else event["_id"], token):
+                break
+    return False
 
 
 def _target(client: Client, namespace: str | None) -> Any:

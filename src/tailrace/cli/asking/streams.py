@@ -18,7 +18,8 @@ _RESUMES = ("resumeAfter", "startAfter", "startAtOperationTime")
 @dataclass(frozen=True, slots=True)
 class OpenStream:
     scope: str
-    client: str
+    client: str | None
+    """Its address; None if that is not known: a MongoDB shows none while a cursor is idle."""
     events: int
     asked: float
     """When its client last asked for events, in seconds since 1970; now, while it waits for some."""
@@ -51,7 +52,7 @@ class OpenStream:
             "" if self.stays_seconds is None else f", leaves the oplog in {words.span(self.stays_seconds)}"
         )
         return (
-            f"{self.scope}  client {self.client}  {self.events:,} events  "
+            f"{self.scope}  client {self.client or 'unknown'}  {self.events:,} events  "
             f"read until {words.moment(self.position)}{'' if self.is_exact else ' at most'}  "
             f"lag {words.span(self.lag_seconds)}{future}"
         )
@@ -67,7 +68,7 @@ def streams_of(
     with driver_errors(uri, "inprog on the cluster (the role clusterMonitor)"):
         found = list(client.admin.aggregate([wanted]))
     newest = max((oplog.window.newest for oplog in oplogs), default=0.0)
-    return sorted(_read(found, oplogs, newest, now), key=lambda stream: (stream.scope, stream.client))
+    return sorted(_read(found, oplogs, newest, now), key=lambda stream: (stream.scope, stream.client or ""))
 
 
 def _read(
@@ -88,7 +89,7 @@ def _read(
         stays = [left for oplog in oplogs if (left := oplog.stays(position, now)) is not None]
         yield OpenStream(
             _scope(stage, command, operation),
-            str(operation.get("client") or operation.get("client_s") or "?"),
+            operation.get("client") or operation.get("client_s"),
             int(cursor.get("nDocsReturned", 0)),
             asked,
             position,

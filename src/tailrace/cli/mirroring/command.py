@@ -9,11 +9,10 @@
 import argparse
 import logging
 import threading
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from tailrace.cli.history_job import handle_signals, signals_set, spark_setting
+from tailrace.cli.history_job import signals_set, spark_setting, started_session
 from tailrace.cli.logs.arguments import add_log_arguments
 from tailrace.cli.logs.output import log_output
 from tailrace.cli.pipeline import duration
@@ -117,6 +116,8 @@ def run(arguments: argparse.Namespace) -> int:
     uri = _uri(arguments)
     if arguments.max_docs_per_second is not None and arguments.max_docs_per_second <= 0:
         raise UsageError("--max-docs-per-second has to be more than 0")
+    for text in arguments.spark_conf:
+        spark_setting(text)
     require_spark(arguments.master)
     try:
         with (
@@ -155,7 +156,7 @@ def _run(arguments: argparse.Namespace, uri: ConnectionString, ending: threading
     from tailrace.pipeline.mirror.scope import mirrored_namespaces
     from tailrace.pipeline.mirror.settings import MirrorSettings
     from tailrace.sources.deployments.deployment import DeploymentSource
-    from tailrace.spark.command_sessions import start_session
+    from tailrace.spark.command_sessions import stop_session
     from tailrace.spark.mirroring import run_mirror
 
     chosen, kind = mirrored_namespaces(arguments.ns, arguments.exclude), kind_named(arguments.kind)
@@ -172,11 +173,14 @@ def _run(arguments: argparse.Namespace, uri: ConnectionString, ending: threading
     )
     with DeploymentSource(uri) as source:
         _LOG.info("Starting Spark", extra=fields(to=arguments.to))
-        spark = start_session(arguments.master, dict(map(spark_setting, arguments.spark_conf)))
+        spark = started_session(arguments, ending)
+        if spark is None:
+            return
         try:
-            handle_signals(ending)  # Spark has replaced the handlers
             with copy_progress() as show:
                 run_mirror(spark, source, settings, ending, show)
+        except PipelineError:
+            if not ending.is_set():  # a signal to end may have ended Java, too
+                raise
         finally:
-            with suppress(Exception):  # Java may have ended already; nothing is lost
-                spark.stop()
+            stop_session(spark)

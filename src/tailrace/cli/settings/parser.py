@@ -6,10 +6,11 @@ replaces that of a weaker place, also for an option that may be repeated.
 
 import argparse
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
-from tailrace.cli.settings.option import Option
+from tailrace.cli.settings.option import Option, nearest
 from tailrace.cli.settings.sources import (
     CONFIG_VARIABLE,
     read_elsewhere,
@@ -60,6 +61,7 @@ class CommandParser(Parser):
         """The arguments of a run; ``all_names`` returns the names of the options of all commands."""
         if "-h" in argv or "--help" in argv:
             self.parse_args(argv)
+        self._check_spelling(argv)
         required = [option for option in self.options.values() if option.action.required]
         defaults = {name: option.default() for name, option in self.options.items()}
         for option in self.options.values():
@@ -82,6 +84,16 @@ class CommandParser(Parser):
             named = ", ".join("/".join(option.action.option_strings) for option in missing)
             self.error(f"the following arguments are required: {named}")
         return found
+
+    def _check_spelling(self, argv: Sequence[str]) -> None:
+        """Refuse an unknown option here: argparse names what is missing before it, and suggests nothing."""
+        for text in takewhile(lambda text: text != "--", argv):
+            flag = text.partition("=")[0]
+            # argparse takes a text with a space as a value
+            if flag.startswith("--") and " " not in text and flag not in self._option_string_actions:
+                self.error(
+                    f"{self.prog} has no option {flag}{nearest(flag, list(self._option_string_actions))}"
+                )
 
 
 def _set(found: argparse.Namespace, name: str, value: Any) -> None:

@@ -68,7 +68,7 @@ def watched_target(client: RawClient, namespace: str | None) -> RawTarget:
     try:
         return client[database] if collection is None else client[database][collection]
     except InvalidName as error:
-        raise UsageError(f"{namespace} is not a namespace: {error}") from None
+        raise UsageError(f"{namespace!r} is not a namespace: {error}") from None
 
 
 def opened_stream(opening: Callable[[], T]) -> T:

@@ -4,6 +4,7 @@ import argparse
 
 from tailrace.cli.json_arguments import document_argument, time_argument, token_argument
 from tailrace.client.options import Keywords
+from tailrace.errors import UsageError
 
 
 def add_stream_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,6 +38,9 @@ def add_stream_arguments(parser: argparse.ArgumentParser) -> None:
 
 def stream_options(arguments: argparse.Namespace) -> Keywords:
     """The options of the stream; the server checks their values."""
+    if arguments.max_await_time_ms is not None and arguments.max_await_time_ms < 0:
+        # the server reads it only with the first getMore, when the stream is open
+        raise UsageError("--max-await-time-ms is a number of milliseconds, 0 or more")
     options: Keywords = {
         "full_document": arguments.full_document,
         "full_document_before_change": arguments.full_document_before_change,

@@ -126,7 +126,7 @@ function fillStream(row, stream, now) {
   const [watches, client, position, events, speed, lag, oplog, history] = row.children;
   setText(watches, stream.scope === "deployment" ? "everything" : stream.ns);
   watches.title = `${stream.scope}, on ${stream.node}`;
-  setText(client, [stream.app, stream.user, stream.client].filter(Boolean).join(" · "));
+  setText(client, [stream.app, stream.user, stream.client].filter(Boolean).join(" · ") || "–");
   const button = position.firstElementChild;
   setText(button, stream.position === null ? "–" : clock(stream.position * 1000));
   button.disabled = stream.position === null;
