@@ -13,6 +13,7 @@ _SMALL_BYTES: Final = 1 << 20
 """A file of less than this is rewritten together with its neighbours, if one of them is rewritten"""
 _SMALL_ROWS: Final = 16_384
 """But not if it has as many rows: rows that are alike are compressed to a few bytes each"""
+_LEAST_ROW_BYTES: Final = 64
 
 _MANY: Final = 32
 
@@ -26,7 +27,9 @@ class FileChanges:
 
     @property
     def size(self) -> int:
-        return sum(file.size for file in self.files) + sum(len(change.payload) for change in self.changes)
+        """How much work it is, in bytes: a row takes its time however well it is compressed."""
+        read = sum(max(file.size, _LEAST_ROW_BYTES * file.rows) for file in self.files)
+        return read + sum(len(change.payload) for change in self.changes)
 
 
 def changes_by_file(
