@@ -53,7 +53,7 @@ from tailrace.sources.source import OplogSource
 
 _LOG: Final = logging.getLogger("tailrace.mirror")
 _RANGES_PER_CORE: Final = 4
-_SMALL_ENTRIES: Final = 20_000
+_SMALL_ENTRIES: Final = 50_000
 _SMALL_BYTES: Final = 16 << 20
 """Work up to this size is done by the driver: starting a task costs more."""
 _VACUUM_BATCHES: Final = 100
