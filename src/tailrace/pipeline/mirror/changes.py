@@ -4,7 +4,7 @@ The changes of a collection are in order. What replaces all documents at once (a
 them. It makes those before it irrelevant to tables of the current state, which are then left out.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Final
@@ -57,16 +57,6 @@ class CollectionChanges:
         else:
             self.replaced = time
 
-    def followed_by(self, later: "CollectionChanges") -> None:
-        """Add what happened in the interval after."""
-        if later.emptied or later.replaced:
-            if not self.has_past:
-                self.changes.clear()
-            self.is_refused = later.is_refused
-        self.changes += later.changes
-        self.emptied = later.emptied or self.emptied
-        self.replaced = later.replaced or self.replaced
-
 
 @dataclass(frozen=True, slots=True)
 class IntervalChanges:
@@ -76,22 +66,6 @@ class IntervalChanges:
     newest: dict[str, EntryMark]
     """The newest entry of each shard that has entries in it"""
     entries: int
-
-    @classmethod
-    def joined(cls, parts: Iterable["IntervalChanges"]) -> "IntervalChanges":
-        """The changes of intervals that follow each other."""
-        collections: dict[str, CollectionChanges] = {}
-        newest: dict[str, EntryMark] = {}
-        entries = 0
-        for part in parts:
-            newest |= part.newest
-            entries += part.entries
-            for name, changes in part.collections.items():
-                if name in collections:
-                    collections[name].followed_by(changes)
-                else:
-                    collections[name] = changes
-        return cls(collections, newest, entries)
 
 
 def read_changes(
@@ -229,16 +203,3 @@ def _change(event: ChangeEvent) -> RowChange:
     if found is None:
         raise PipelineError(f"the update of {in_words(time)} on {event.entry.head.ns} has no diff")
     return RowChange(key, DIFF, found[1], time, token, visible)
-
-
-@dataclass(frozen=True, slots=True)
-class ChangesTask:
-    """Reads the changes of an interval."""
-
-    source: OplogSource
-    chosen: NamespaceChoice
-    interval: Interval
-    has_past: bool
-
-    def __call__(self) -> IntervalChanges:
-        return read_changes(self.source, self.chosen, self.interval, has_past=self.has_past)
