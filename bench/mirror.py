@@ -15,6 +15,7 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -95,9 +96,10 @@ def write_steadily(uri: str, rate: int) -> None:
     a document that was inserted. The writes are not waited for: a steady load does not depend on the disk.
     """
     with MongoClient[dict[str, Any]](uri, w=1) as client:
-        number, due, made = 0, time.monotonic(), 0
+        due, made = time.monotonic(), 0
         inserted = {name: deque[int]() for name in SHARES}
-        newest = dict.fromkeys(SHARES, time.time_ns() // 1_000_000)  # after those of earlier writers
+        number = time.time_ns() // 1_000_000  # not as earlier writers, whose updates would change nothing
+        newest = dict.fromkeys(SHARES, number)
         while True:
             for name, size in sizes().items():
                 changes: list[Any] = []
@@ -119,18 +121,32 @@ def write_steadily(uri: str, rate: int) -> None:
             time.sleep(max(0.0, due - time.monotonic()))
 
 
+@dataclass(slots=True)
+class Writer:
+    """A process that makes changes."""
+
+    process: "subprocess.Popen[str]"
+    made: list[int] = field(default_factory=list)
+    """How many changes there were, after each tick; all of them once the process has ended"""
+
+    @property
+    def seconds(self) -> float:
+        """Its processor time."""
+        return seconds_of([Path(f"/proc/{self.process.pid}")])
+
+
 @contextmanager
-def writing(uri: str, rate: int) -> Iterator[list[int]]:
-    """Changes at a steady rate during the block; the list is how many were made, in the end."""
+def writing(uri: str, rate: int) -> Iterator[Writer]:
+    """Changes at a steady rate during the block."""
     command = [sys.executable, "-m", "bench.mirror", uri, str(rate)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    made: list[int] = []
+    writer = Writer(process)
     assert process.stdout is not None
     lines = process.stdout
-    reader = threading.Thread(target=lambda: made.extend(int(line) for line in lines), daemon=True)
+    reader = threading.Thread(target=lambda: writer.made.extend(int(line) for line in lines), daemon=True)
     reader.start()
     try:
-        yield made
+        yield writer
     finally:
         process.kill()
         process.wait()
@@ -220,17 +236,27 @@ def main() -> None:
             print(f"    processor time      {peer[1]:12.2f} us a document")
             print_goal("against the Connector", rate / peer[0], "1.50")
             print_goal("against it in processor time", peer[1] / spent, "1.50")
-        with writing(real.uri, WHILE_FOLLOWED) as made:
+        server = [Path(f"/proc/{member.process.pid}") for member in real.members if member.process]
+        with writing(real.uri, WHILE_FOLLOWED) as writer:
             began = time.perf_counter()
+            before = processor_seconds(), seconds_of(server), writer.seconds
             seen = run(spark, real.uri, root, INTERVAL)
+            after = processor_seconds(), seconds_of(server), writer.seconds
             seconds = time.perf_counter() - began
         lags = [max(0.0, at - through) for at, through in seen]
-        print(f"  followed {len(seen)} batches at {made[-1] / seconds:,.0f} changes/s")
+        made = writer.made[-1]
+        print(f"  followed {len(seen)} batches at {made / seconds:,.0f} changes/s")
+        for name, start, end in zip(("mirror", "server", "writer"), before, after, strict=True):
+            spent = end - start
+            each = f"{spent / made * 1e6:12.0f} us of processor time a change"
+            print(f"    {name:19} {each}, {spent / seconds:.2f} cores")
         # What readers saw just before each batch was the state after the one before.
         ages = [after[0] - before[1] for before, after in pairwise(seen[1:])]
         print_goal("largest lag after a batch", max(lags[1:], default=float("nan")), "10.00", " s")
         print_goal("median lag after a batch", percentile(lags, 50), "10.00", " s")
         print_goal("oldest state before a batch", max(ages, default=float("nan")), "10.00", " s")
+        # A mirror reads what a majority has. That the last changes are there is known by one after them.
+        client.admin.command("appendOplogNote", data={}, writeConcern={"w": "majority"})
         run(spark, real.uri, root)
         spark.stop()
         try:

@@ -9,7 +9,7 @@ from tailrace.events.merge import order_key
 from tailrace.events.stages.lookups import EntryLookup, Lookups
 from tailrace.events.stages.parts import DeploymentPart
 from tailrace.lake.bulk.kernel import NATIVE, NUMPY, compiled_kernel
-from tailrace.lake.bulk.rows import EventsOf
+from tailrace.lake.bulk.shared_kinds import EventsOf
 from tailrace.lake.deferred_entries import events_or_deferred
 from tailrace.lake.rows import RowBuilder
 

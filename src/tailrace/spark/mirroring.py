@@ -26,6 +26,8 @@ from tailrace.spark.task_runs import SparkTasks
 
 _COPYING_SECONDS: Final = 30.0
 """How long changes wait while collections are copied, so that they are merged into files less often"""
+_TASKS_PER_CORE: Final = 4
+"""A task may have several files: starting one takes a tenth of the time of merging a file"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +94,7 @@ def run_mirror(
 ) -> MirrorResult:
     """Run a mirror; ``changed`` is called after every step."""
     cores = cores_of(spark)
-    run = _Running(spark)
+    run = _Running(spark, _TASKS_PER_CORE * cores)
     recopy = settings.recopy
 
     def made(progress: MirrorProgress) -> MirrorEngine:

@@ -19,6 +19,7 @@ from tailrace.lake.storage.log_store import LogStore, open_store
 from tailrace.pipeline.failure import failure_of
 from tailrace.pipeline.same_version import SameVersion
 from tailrace.spark.connections import Py4JError, is_connect
+from tailrace.spark.workers import spare_imports
 
 _CORES_FOR_ONE: Final = 4
 """Batches must not wait for merges, which take up to a minute: most cores are left for them"""
@@ -50,7 +51,9 @@ class _Piece(SameVersion):
     """What a task runs."""
 
     def __call__(self, piece: bytes) -> bytes:
-        return pickle.dumps(pickle.loads(piece)())
+        result = pickle.dumps(pickle.loads(piece)())
+        spare_imports()
+        return result
 
 
 class _NumberedPieces(SameVersion):

@@ -205,16 +205,24 @@ _ID_SIZES.flags.writeable = False
 
 def _have_sound_id(buffer: Bytes, o: Positions, o_size: Positions) -> npt.NDArray[np.bool_]:
     """Which documents begin with an `_id` that ends inside of them; what has one is a replacement."""
-    found = have_bytes(buffer, o + 5, b"_id\0") & (buffer[o + o_size - 1] == 0)
-    rows = np.flatnonzero(found)
-    kind, value = buffer[o[rows] + 4], o[rows] + 9
+    end = ends_of_ids(buffer, o)
+    return np.asarray((buffer[o + o_size - 1] == 0) & (end != NOWHERE) & (end < o + o_size), np.bool_)
+
+
+def ends_of_ids(buffer: Bytes, documents: Positions) -> Positions:
+    """Where the `_id` ends that is the first field of a document; `NOWHERE` if another field is the first.
+
+    That of a damaged document may end after it. Values of rare types have no known end, either.
+    """
+    found = have_bytes(buffer, documents + 5, b"_id\0")
+    kind, value = buffer[documents + 4], documents + 9
+    value = np.where(found, value, 0)
     length = items(buffer, "<i4")[value].astype(np.int64)
     size = _ID_SIZES[kind]
     for sized, (smallest, more) in SIZED.items():
         is_sized = kind == sized
         size[is_sized] = np.where(length >= smallest, length + more, -1)[is_sized]
-    found[rows] = (size >= 0) & (value + size < o[rows] + o_size[rows])
-    return np.asarray(found, np.bool_)
+    return np.where(found & (size >= 0), value + size, NOWHERE)
 
 
 def times_by_tail(buffer: Bytes, starts: Positions, ends: Positions) -> npt.NDArray[np.uint64]:

@@ -37,7 +37,7 @@ def plain_groups(entries: PlainEntries, shared_of: SharedOf, session: int = NO_S
     """
     if not len(entries):
         return []
-    firsts, codes, is_alike = _distinct_heads(entries)
+    firsts, codes, is_alike = distinct_heads(entries)
     buckets: dict[tuple[object, ...], list[tuple[int, SharedParts]]] = {}
     starts = entries.part(Part.HEAD)
     ends = starts + entries.part(Part.HEAD_SIZE)
@@ -60,7 +60,7 @@ def plain_groups(entries: PlainEntries, shared_of: SharedOf, session: int = NO_S
     return groups
 
 
-def _distinct_heads(entries: PlainEntries) -> tuple[Positions, Positions, npt.NDArray[np.bool_]]:
+def distinct_heads(entries: PlainEntries) -> tuple[Positions, Positions, npt.NDArray[np.bool_]]:
     """Return a row of each head of a shard, the number of each row's, and which rows have the same bytes."""
     buffer = entries.buffer
     operation = entries.part(Part.SHARD) * len(OPERATIONS) + entries.part(Part.OPERATION)

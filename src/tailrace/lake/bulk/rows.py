@@ -15,22 +15,15 @@ from typing import TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from tailrace.bson import raw as rawbson
-from tailrace.errors import CommandError
 from tailrace.events.change_event import ChangeEvent
-from tailrace.events.layout.entry import O2_LEAD, O_LEAD, tail
-from tailrace.events.memo import remember
-from tailrace.events.oplog_entry import PLAIN
 from tailrace.events.pre_image_key import has_pre_image, pre_image_of
 from tailrace.lake.bulk.columns import PlainRows, SharedParts, bulk_columns
-from tailrace.lake.bulk.compiled import NO_ROWS, ChangeSample, CompiledRows, ImageAsk
+from tailrace.lake.bulk.compiled import NO_ROWS, CompiledRows, ImageAsk
 from tailrace.lake.bulk.entry_forms import EntryForms
 from tailrace.lake.bulk.holders import HeldRows, Holders, holders_of
 from tailrace.lake.bulk.kernel import compiled_kernel
 from tailrace.lake.bulk.plain_entries import (
-    DELETED,
     INSERTED,
-    OPERATIONS,
     Part,
     PlainEntries,
     changes_of,
@@ -39,13 +32,12 @@ from tailrace.lake.bulk.plain_entries import (
 )
 from tailrace.lake.bulk.plain_groups import plain_groups
 from tailrace.lake.bulk.raw_entries import gathered
+from tailrace.lake.bulk.shared_kinds import EventsOf, SharedKinds, sample_of, shared_parts
 from tailrace.lake.bulk.splicing import Positions
 from tailrace.lake.bulk.transaction_ends import EndRows, TransactionEnd
 from tailrace.lake.bulk.transaction_rows import transaction_rows
-from tailrace.lake.rows import RowBuilder, names_of
+from tailrace.lake.rows import RowBuilder
 
-EventsOf: TypeAlias = Callable[[str, Sequence[bytes]], Sequence[ChangeEvent]]
-"""(shard, entries of it in order): their canonical events"""
 PreImageOf: TypeAlias = Callable[[str, bytes, int, int], bytes | None]
 """(shard, collection UUID, cluster time of the entry, index within its applyOps): the document before"""
 
@@ -66,7 +58,7 @@ class BulkRows:
         self._forms = EntryForms()
         self._ends = EndRows()
         self._held = HeldRows(marks_end=marks_end)
-        self._known: dict[tuple[str, bytes, int], SharedParts] = {}
+        self._shared = SharedKinds(events_of)
         module = compiled_kernel()
         self._compiled = None if module is None else CompiledRows(module, self._shared, marks_end=marks_end)
         self.entries = 0
@@ -144,54 +136,11 @@ class BulkRows:
 
         def shared_of(head: bytes, entries: PlainEntries, row: int) -> SharedParts | None:
             operation, shard = (int(entries.part(part)[row]) for part in (Part.OPERATION, Part.SHARD))
-            return self._shared(names[shard], head, operation, lambda: _sample(entries, row))
+            return self._shared(names[shard], head, operation, lambda: sample_of(entries, row))
 
         groups = plain_groups(joined_entries(run.memory, buffer, parts), shared_of)
         inside, ends = self._held.rows(names, run.memory, buffer, holders, shared_of)
         return groups + inside, ends
-
-    def _shared(
-        self, shard: str, head: bytes, operation: int, sample: Callable[[], ChangeSample]
-    ) -> SharedParts | None:
-        place = (shard, head, operation)
-        if place in self._known:
-            return self._known[place]
-        try:
-            events = self._events_of(shard, [_as_entry(head, operation, sample())])
-        except CommandError:
-            return None  # the general path raises it, unless the change is inside of a transaction
-        if len(events) != 1:
-            return None
-        event = events[0]
-        if event.ddl is not None or event.entry.extras is not PLAIN or event.document_key is None:
-            return None
-        if OPERATIONS.get(event.kind.operation_type) != operation:
-            return None
-        return remember(self._known, place, shared_parts(event, shard))
-
-
-def _sample(entries: PlainEntries, row: int) -> ChangeSample:
-    def bytes_of(start: Part, size: Part) -> bytes:
-        place = int(entries.part(start)[row])
-        return entries.memory[place : place + int(entries.part(size)[row])]
-
-    one = entries.at(np.array([row]))
-    o, key = bytes_of(Part.O, Part.O_SIZE), bytes_of(Part.KEY, Part.KEY_SIZE)
-    return ChangeSample(o, key, int(one.ts[0]), int(one.wall[0]))
-
-
-def _as_entry(head: bytes, operation: int, sample: ChangeSample) -> bytes:
-    """A change as an entry of its own, without a session."""
-    documents = [O_LEAD, sample.o]
-    if operation != DELETED:
-        documents += (O2_LEAD, sample.key)
-    return rawbson.document(head, *documents, tail(sample.ts, 1, sample.wall))
-
-
-def shared_parts(event: ChangeEvent, shard: str | None = None) -> SharedParts:
-    """What the rows of document changes of a shard like this one share."""
-    kind = event.kind
-    return SharedParts(kind, event.entry.head.ns, names_of(kind), event.shard if shard is None else shard)
 
 
 def _add_images(

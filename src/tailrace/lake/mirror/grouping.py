@@ -11,6 +11,9 @@ from tailrace.lake.mirror.merge import CLEAR, RowChange
 
 _SMALL_BYTES: Final = 1 << 20
 """A file of less than this is rewritten together with its neighbours, if one of them is rewritten"""
+_SMALL_ROWS: Final = 16_384
+"""But not if it has as many rows: rows that are alike are compressed to a few bytes each"""
+_LEAST_ROW_BYTES: Final = 64
 
 _MANY: Final = 32
 
@@ -24,7 +27,9 @@ class FileChanges:
 
     @property
     def size(self) -> int:
-        return sum(file.size for file in self.files) + sum(len(change.payload) for change in self.changes)
+        """How much work it is, in bytes: a row takes its time however well it is compressed."""
+        read = sum(max(file.size, _LEAST_ROW_BYTES * file.rows) for file in self.files)
+        return read + sum(len(change.payload) for change in self.changes)
 
 
 def changes_by_file(
@@ -75,21 +80,29 @@ def spans_of(files: Sequence[MirrorFile]) -> list[tuple[MirrorFile, ...]]:
 def _with_small_neighbours(
     spans: Sequence[tuple[MirrorFile, ...]], ranges: Sequence[int], places: Sequence[int]
 ) -> list[tuple[int, int]]:
-    """The spans at some places, each with the small ones beside it if it is small itself."""
+    """The spans at some places, each with the small ones beside it if it is small itself.
+
+    Those of one group are small together, but for the last one of them.
+    """
     sizes = [sum(file.size for file in span) for span in spans]
+    rows = [sum(file.rows for file in span) for span in spans]
+    is_small = [size < _SMALL_BYTES and count < _SMALL_ROWS for size, count in zip(sizes, rows, strict=True)]
 
     def are_joined(left: int, right: int) -> bool:
-        is_small = sizes[left] < _SMALL_BYTES and sizes[right] < _SMALL_BYTES
-        return is_small and ranges[left] == ranges[right]
+        return is_small[left] and is_small[right] and ranges[left] == ranges[right]
+
+    def have_room(begin: int, end: int) -> bool:
+        return sum(sizes[begin:end]) < _SMALL_BYTES and sum(rows[begin:end]) < _SMALL_ROWS
 
     found: list[tuple[int, int]] = []
     for place in places:
         if found and place < found[-1][1]:
             continue
         begin, end = place, place + 1
-        while begin > (found[-1][1] if found else 0) and are_joined(begin - 1, begin):
+        earliest = found[-1][1] if found else 0
+        while begin > earliest and are_joined(begin - 1, begin) and have_room(begin, end):
             begin -= 1
-        while end < len(spans) and are_joined(end - 1, end):
+        while end < len(spans) and are_joined(end - 1, end) and have_room(begin, end):
             end += 1
         found.append((begin, end))
     return found

@@ -4,8 +4,9 @@ The changes of a collection are in order. What replaces all documents at once (a
 them. It makes those before it irrelevant to tables of the current state, which are then left out.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache, partial
 from typing import Final
 
 from tailrace.bson import raw as rawbson
@@ -20,6 +21,7 @@ from tailrace.lake.deferred_entries import is_deferred
 from tailrace.lake.mirror.merge import CLEAR, DELETE, DIFF, WRITE, RowChange
 from tailrace.namespaces import NamespaceChoice
 from tailrace.pipeline.history.build import SLICE_ENTRIES, time_slices
+from tailrace.pipeline.mirror.plain_changes import Item, NamedChange, ShardChanges
 from tailrace.pipeline.mirror.scope import is_mirrored
 from tailrace.sources.shard_events import ShardStages
 from tailrace.sources.source import OplogSource
@@ -55,16 +57,6 @@ class CollectionChanges:
         else:
             self.replaced = time
 
-    def followed_by(self, later: "CollectionChanges") -> None:
-        """Add what happened in the interval after."""
-        if later.emptied or later.replaced:
-            if not self.has_past:
-                self.changes.clear()
-            self.is_refused = later.is_refused
-        self.changes += later.changes
-        self.emptied = later.emptied or self.emptied
-        self.replaced = later.replaced or self.replaced
-
 
 @dataclass(frozen=True, slots=True)
 class IntervalChanges:
@@ -74,22 +66,6 @@ class IntervalChanges:
     newest: dict[str, EntryMark]
     """The newest entry of each shard that has entries in it"""
     entries: int
-
-    @classmethod
-    def joined(cls, parts: Iterable["IntervalChanges"]) -> "IntervalChanges":
-        """The changes of intervals that follow each other."""
-        collections: dict[str, CollectionChanges] = {}
-        newest: dict[str, EntryMark] = {}
-        entries = 0
-        for part in parts:
-            newest |= part.newest
-            entries += part.entries
-            for name, changes in part.collections.items():
-                if name in collections:
-                    collections[name].followed_by(changes)
-                else:
-                    collections[name] = changes
-        return cls(collections, newest, entries)
 
 
 def read_changes(
@@ -101,75 +77,84 @@ def read_changes(
     """
     after, through = interval.after, interval.through
     shards = source.shards()
-    stages = {shard: ShardStages(source, shard, after, through) for shard in shards}
+    is_chosen = cache(partial(is_mirrored, chosen))
+    readers = {shard: ShardChanges(ShardStages(source, shard, after, through), is_chosen) for shard in shards}
     newest: dict[str, bytes] = {}
-    events: list[ChangeEvent] = []
-    collected = _Collector(chosen, has_past=has_past)
+    items: list[Item] = []
+    collected = _Collector(is_chosen, has_past=has_past)
     entries = 0
     for taken in time_slices(source, after, through, SLICE_ENTRIES):
         for shard, raws in taken.items():
             if raws:
                 newest[shard] = raws[-1]
                 entries += len(raws)
-                events += stages[shard].events(raws)
+                items += readers[shard].items(raws)
         if len(shards) == 1:
-            collected.take(events)
-            events.clear()
-    if events:
-        collected.take(_in_order(events))
+            collected.take(items)
+            items.clear()
+    if items:
+        collected.take(_in_order(items))
     marks = {shard: source.mark_of(raw) for shard, raw in newest.items()}
     return IntervalChanges(collected.found, marks, entries)
 
 
-def _visible(event: ChangeEvent) -> int:
-    return event.entry.extras.commit_timestamp or event.entry.ts
+def _visible(item: Item) -> int:
+    if isinstance(item, NamedChange):
+        return item.change.visible
+    return item.entry.extras.commit_timestamp or item.entry.ts
 
 
-def _in_order(events: list[ChangeEvent]) -> list[ChangeEvent]:
-    """The events of several shards by the time at which readers see them.
+def _in_order(items: list[Item]) -> list[Item]:
+    """The changes of several shards by the time at which readers see them.
 
     A document that moves to another shard is deleted on one and inserted on the other, in one transaction:
     where it is deleted comes first.
     """
-    events.sort(key=_visible)
+    items.sort(key=_visible)
     last: dict[tuple[int, str, bytes], str] = {}
-    for event in events:
-        if event.entry.extras.commit_timestamp and event.document_key is not None:
-            last[_visible(event), event.shard, id_key(event.document_key)] = event.operation_type
+    for item in items:
+        if not isinstance(item, NamedChange) and (place := _place_of(item)) is not None:
+            last[place] = item.operation_type
 
-    def moves_away(event: ChangeEvent) -> int:
-        if not event.entry.extras.commit_timestamp or event.document_key is None:
-            return 1
-        key = _visible(event), event.shard, id_key(event.document_key)
-        return 0 if last[key] == "delete" else 1
+    def moves_away(item: Item) -> int:
+        place = None if isinstance(item, NamedChange) else _place_of(item)
+        return 0 if place is not None and last[place] == "delete" else 1
 
-    return sorted(events, key=lambda event: (_visible(event), moves_away(event))) if last else events
+    return sorted(items, key=lambda item: (_visible(item), moves_away(item))) if last else items
+
+
+def _place_of(event: ChangeEvent) -> tuple[int, str, bytes] | None:
+    """What identifies a document of a shard at the end of a transaction over several; None for others."""
+    if not event.entry.extras.commit_timestamp or event.document_key is None:
+        return None
+    return _visible(event), event.shard, id_key(event.document_key)
 
 
 class _Collector:
-    def __init__(self, chosen: NamespaceChoice, *, has_past: bool) -> None:
-        self._chosen = chosen
+    def __init__(self, is_mirrored: Callable[[str], bool], *, has_past: bool) -> None:
+        self._is_mirrored = is_mirrored
         self._has_past = has_past
-        self._in_scope: dict[tuple[str, str | None], bool] = {}
         self.found: dict[str, CollectionChanges] = {}
 
-    def take(self, events: Sequence[ChangeEvent]) -> None:
-        for event in events:
-            extras = event.entry.extras
-            if extras.from_migrate or extras.outer_from_migrate:
-                continue  # a chunk moves; its documents stay as they are
-            kind = event.kind
-            if is_deferred(event):
-                _check_known(event)
-            elif event.document_key is not None:
-                name = kind.database, kind.collection
-                is_in_scope = self._in_scope.get(name)
-                if is_in_scope is None:
-                    is_in_scope = self._in_scope[name] = is_mirrored(self._chosen, f"{name[0]}.{name[1]}")
-                if is_in_scope:
-                    self._of(f"{name[0]}.{name[1]}").changes.append(_change(event))
-            elif kind.collection is not None and event.ddl is not None:
-                self._command(event, f"{kind.database}.{kind.collection}")
+    def take(self, items: Sequence[Item]) -> None:
+        for item in items:
+            if isinstance(item, NamedChange):
+                self._of(item.namespace).changes.append(item.change)
+            else:
+                self._take_event(item)
+
+    def _take_event(self, event: ChangeEvent) -> None:
+        extras, kind = event.entry.extras, event.kind
+        if extras.from_migrate or extras.outer_from_migrate:
+            return  # a chunk moves; its documents stay as they are
+        namespace = f"{kind.database}.{kind.collection}"
+        if is_deferred(event):
+            _check_known(event)
+        elif event.document_key is not None:
+            if self._is_mirrored(namespace):
+                self._of(namespace).changes.append(_change(event))
+        elif kind.collection is not None and event.ddl is not None:
+            self._command(event, namespace)
 
     def _of(self, namespace: str) -> CollectionChanges:
         found = self.found.get(namespace)
@@ -179,7 +164,7 @@ class _Collector:
 
     def _command(self, event: ChangeEvent, namespace: str) -> None:
         assert event.ddl is not None
-        if event.operation_type in ("create", "drop", "rename") and is_mirrored(self._chosen, namespace):
+        if event.operation_type in ("create", "drop", "rename") and self._is_mirrored(namespace):
             changes = self._of(namespace)
             changes.clear(event.entry.ts, EMPTIED)
             if event.operation_type == "create":
@@ -192,7 +177,7 @@ class _Collector:
             if database is None or collection is None:
                 return
             target = ".".join(value[4:-1].decode() for _, value in (database, collection))
-            if is_mirrored(self._chosen, target):
+            if self._is_mirrored(target):
                 self._of(target).clear(event.entry.ts, REPLACED)
 
 
@@ -218,16 +203,3 @@ def _change(event: ChangeEvent) -> RowChange:
     if found is None:
         raise PipelineError(f"the update of {in_words(time)} on {event.entry.head.ns} has no diff")
     return RowChange(key, DIFF, found[1], time, token, visible)
-
-
-@dataclass(frozen=True, slots=True)
-class ChangesTask:
-    """Reads the changes of an interval."""
-
-    source: OplogSource
-    chosen: NamespaceChoice
-    interval: Interval
-    has_past: bool
-
-    def __call__(self) -> IntervalChanges:
-        return read_changes(self.source, self.chosen, self.interval, has_past=self.has_past)

@@ -28,7 +28,7 @@ from tailrace.lake.mirror.schema_changes import SchemaChangeTable
 from tailrace.lake.mirror.typed_rows import agreed, fits
 from tailrace.lake.storage.log_store import open_store
 from tailrace.log_lines import fields
-from tailrace.pipeline.mirror.changes import ChangesTask, CollectionChanges, IntervalChanges
+from tailrace.pipeline.mirror.changes import CollectionChanges, IntervalChanges, read_changes
 from tailrace.pipeline.mirror.lacking import TableChanges, groups_of, joined_past, lacking_changes
 from tailrace.pipeline.mirror.mirror_state import MirrorState
 from tailrace.pipeline.mirror.opening import opened_table
@@ -49,11 +49,9 @@ from tailrace.pipeline.mirror.tasks import (
 from tailrace.sources.deployments.collections import CollectionFacts
 from tailrace.sources.deployments.deployment import DeploymentSource
 from tailrace.sources.planning import Planner
-from tailrace.sources.source import OplogSource
 
 _LOG: Final = logging.getLogger("tailrace.mirror")
 _RANGES_PER_CORE: Final = 4
-_SMALL_ENTRIES: Final = 20_000
 _SMALL_BYTES: Final = 16 << 20
 """Work up to this size is done by the driver: starting a task costs more."""
 _VACUUM_BATCHES: Final = 100
@@ -317,17 +315,8 @@ class MirrorEngine:
 
     def _read(self, interval: Interval, membership: Mapping[str, object]) -> IntervalChanges:
         source = self._source.having(self._source.members_for(membership, interval.after))
-        is_small = self._cores == 1 or self._planner.fits(
-            interval.after, interval.through, _SMALL_ENTRIES, _SMALL_BYTES
-        )
-        if is_small:
-            return self._changes_task(source, interval)()
-        intervals = self._planner.intervals(interval.after, interval.through, self._cores)
-        whole = [Interval(*each) for each in intervals] if len(source.shards()) == 1 else [interval]
-        return IntervalChanges.joined(self._run([self._changes_task(source, each) for each in whole]))
-
-    def _changes_task(self, source: OplogSource, interval: Interval) -> ChangesTask:
-        return ChangesTask(source, self._settings.chosen, interval, self._settings.kind.has_past)
+        # Tasks would return the changes through Java: half of the time of reading them, and much memory.
+        return read_changes(source, self._settings.chosen, interval, has_past=self._settings.kind.has_past)
 
     def _apply(self, found: IntervalChanges, through: int) -> int:
         """Merge the changes of all tables, in tasks of all of them together; return how many there were."""
