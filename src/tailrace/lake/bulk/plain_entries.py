@@ -18,15 +18,15 @@ from tailrace.bson.dates import LAST_DATE
 from tailrace.events.layout.entry import (
     PREVIOUS_LEAD,
     PREVIOUS_SIZE,
-    TAIL_LEAD_OFFSETS,
     TAIL_LEADS,
     TAIL_OFFSETS,
     TAIL_SIZE,
+    TAIL_WIDTH,
 )
 from tailrace.events.layout.template import TIME
 from tailrace.events.update_diff import DELTA_LEAD, DIFF_START
 from tailrace.lake.bulk.entry_forms import SIZED, Found
-from tailrace.lake.bulk.splicing import Bytes, Positions, have_bytes, items
+from tailrace.lake.bulk.splicing import Bytes, MaskedText, Positions, have_bytes, items
 
 INSERTED, REPLACED, UPDATED, DELETED = range(4)
 OPERATIONS: Final = {"insert": INSERTED, "replace": REPLACED, "update": UPDATED, "delete": DELETED}
@@ -225,21 +225,26 @@ def ends_of_ids(buffer: Bytes, documents: Positions) -> Positions:
     return np.where(found & (size >= 0), value + size, NOWHERE)
 
 
+def _tail_text(after: bytes) -> MaskedText:
+    fields = [(lead, bytes(TAIL_WIDTH)) for lead in TAIL_LEADS]
+    text = b"".join([lead + value for lead, value in fields])
+    mask = b"".join([b"\xff" * len(lead) + value for lead, value in fields])
+    return MaskedText(text + after, mask + b"\xff" * len(after))
+
+
+_TAILS: Final = ((_tail_text(PREVIOUS_LEAD), PREVIOUS_SIZE), (_tail_text(b""), 0))
+
+
 def times_by_tail(buffer: Bytes, starts: Positions, ends: Positions) -> npt.NDArray[np.uint64]:
     """The cluster times of entries that end as plain or as retryable ones do; 0 for others.
 
     ``buffer`` need not be padded.
     """
     times = np.zeros(len(ends), np.uint64)
-    rows = np.arange(len(ends))
-    for after in (PREVIOUS_SIZE, 0):
-        rows = rows[(ends - starts)[rows] > TAIL_SIZE + after]
-        tails = ends[rows] - TAIL_SIZE - after
-        found = np.ones(len(rows), np.bool_)
-        if after:
-            found = have_bytes(buffer, tails + TAIL_SIZE - 1, PREVIOUS_LEAD)
-        for offset, lead in zip(TAIL_LEAD_OFFSETS, TAIL_LEADS, strict=True):
-            found &= have_bytes(buffer, tails + offset, lead)
-        times[rows[found]] = items(buffer, "<u8")[tails[found] + TAIL_OFFSETS[TIME]]
-        rows = np.flatnonzero(times == 0)
+    for tail, after in _TAILS:
+        rows = np.flatnonzero((times == 0) & (ends - starts > TAIL_SIZE + after))
+        if len(rows):
+            tails = ends[rows] - TAIL_SIZE - after
+            found = tail.found_at(buffer, tails)
+            times[rows[found]] = items(buffer, "<u8")[tails[found] + TAIL_OFFSETS[TIME]]
     return times

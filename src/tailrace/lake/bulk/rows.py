@@ -78,6 +78,8 @@ class BulkRows:
         left = self._compiled.take(entries)
         self.entries += left.taken
         self.compiled_entries += left.taken
+        if not left.ends and not any(left.entries.values()) and self._pre_image_of is None:
+            return self._compiled.merged(NO_ROWS)
         plain, general = self._rows_by_numpy(left.entries, left.ends)
         if not left.taken:
             return bulk_columns(plain, general)
