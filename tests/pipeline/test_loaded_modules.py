@@ -11,17 +11,17 @@ def test_only_what_is_loaded_at_the_first_call_is_exempt() -> None:
         import gc
         import weakref
 
-        from tailrace.pipeline.loaded_modules import leave_to_process
+        from tailrace.pipeline.loaded_modules import exempt_loaded_modules
 
         class Ring:
             def __init__(self):
                 self.own = self
 
         before = weakref.ref(Ring())
-        leave_to_process()
+        exempt_loaded_modules()
         exempt = gc.get_freeze_count()
         after = weakref.ref(Ring())
-        leave_to_process()
+        exempt_loaded_modules()
         again = gc.get_freeze_count()
         gc.collect()
         print(before() is None, exempt > 1000, again == exempt, after() is None)

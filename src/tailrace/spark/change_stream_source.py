@@ -23,7 +23,7 @@ from pyspark.sql.streaming.datasource import (
 from pyspark.sql.types import StructType
 
 from tailrace.pipeline.abandoned import expect_to_be_abandoned
-from tailrace.pipeline.loaded_modules import leave_to_process
+from tailrace.pipeline.loaded_modules import exempt_loaded_modules
 from tailrace.pipeline.options.event_options import StreamRequest, read_options
 from tailrace.pipeline.same_version import SameVersion
 from tailrace.pipeline.stream_batches import StreamBatches, StreamPiece
@@ -76,7 +76,7 @@ class _RowReader(SameVersion):
     def read(self, partition: InputPartition) -> Iterator["pa.RecordBatch"]:
         """Return the rows of one partition; in a task."""
         assert isinstance(partition, ChangeStreamPartition)
-        leave_to_process()
+        exempt_loaded_modules()
         batches = RowBatches(self._schema, self._request.layout)
         for rows in self._stream.rows(partition.piece):
             batch = batches.batch(rows)

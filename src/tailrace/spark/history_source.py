@@ -110,9 +110,9 @@ class BatchReader(SameVersion, DataSourceStreamReader, SupportsTriggerAvailableN
         # Imported here: a query starts a process that only plans.
         from tailrace.lake.storage.log_store import open_store
         from tailrace.pipeline.history.build import build
-        from tailrace.pipeline.loaded_modules import leave_to_process
+        from tailrace.pipeline.loaded_modules import exempt_loaded_modules
 
-        leave_to_process()
+        exempt_loaded_modules()
         assert isinstance(partition, PiecePartition)
         piece = partition.piece
         source = self._plan.source.having(piece.shards)

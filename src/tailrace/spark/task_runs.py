@@ -17,9 +17,9 @@ from tailrace.lake.compaction import Group, merge_group
 from tailrace.lake.data_file import AddedFile
 from tailrace.lake.storage.log_store import LogStore, open_store
 from tailrace.pipeline.failure import failure_of
+from tailrace.pipeline.loaded_modules import exempt_loaded_modules
 from tailrace.pipeline.same_version import SameVersion
 from tailrace.spark.connections import Py4JError, is_connect
-from tailrace.spark.workers import spare_imports
 
 _CORES_FOR_ONE: Final = 4
 """Batches must not wait for merges, which take up to a minute: most cores are left for them"""
@@ -52,7 +52,7 @@ class _Piece(SameVersion):
 
     def __call__(self, piece: bytes) -> bytes:
         result = pickle.dumps(pickle.loads(piece)())
-        spare_imports()
+        exempt_loaded_modules()
         return result
 
 

@@ -1,6 +1,5 @@
-"""Which Python the workers of a session run, and what its garbage collector looks at."""
+"""Which Python the workers of a session run."""
 
-import gc
 import os
 import shutil
 import subprocess
@@ -66,21 +65,3 @@ def _has_tailrace(python: str) -> bool:
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0
-
-
-class _Imported:
-    """What was imported when the collector was made to spare it."""
-
-    modules = 0
-
-
-def spare_imports() -> None:
-    """Exempt imported modules from garbage collection, in a worker at the end of a task.
-
-    A worker of Spark collects garbage after each task. It would look at every object of all modules, which
-    takes as long as a small task itself.
-    """
-    if len(sys.modules) > _Imported.modules:
-        _Imported.modules = len(sys.modules)
-        gc.collect()
-        gc.freeze()
