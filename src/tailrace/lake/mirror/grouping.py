@@ -9,7 +9,7 @@ from tailrace.lake.mirror.copy_state import CopyState
 from tailrace.lake.mirror.data_files import MirrorFile
 from tailrace.lake.mirror.merge import CLEAR, RowChange
 
-_SMALL_BYTES: Final = 1 << 20
+SMALL_BYTES: Final = 1 << 20
 """A file of less than this is rewritten together with its neighbours, if one of them is rewritten"""
 
 _MANY: Final = 32
@@ -79,7 +79,7 @@ def _with_small_neighbours(
     sizes = [sum(file.size for file in span) for span in spans]
 
     def are_joined(left: int, right: int) -> bool:
-        is_small = sizes[left] < _SMALL_BYTES and sizes[right] < _SMALL_BYTES
+        is_small = sizes[left] < SMALL_BYTES and sizes[right] < SMALL_BYTES
         return is_small and ranges[left] == ranges[right]
 
     found: list[tuple[int, int]] = []
@@ -97,5 +97,5 @@ def _with_small_neighbours(
 
 def small_past(files: Sequence[MirrorFile]) -> list[MirrorFile]:
     """The small ones of some files of past rows, if they are so many that they should be joined."""
-    small = [file for file in files if file.size < _SMALL_BYTES]
+    small = [file for file in files if file.size < SMALL_BYTES]
     return small if len(small) >= _MANY else []
