@@ -2,11 +2,11 @@
 
     python -m bench.mirror_merge 100000 1000000
 
-Batches of changes are applied to tables of several sizes: new documents at the end, documents written again
-in a tenth of the keys, and anywhere, and diffs anywhere. A table without deletion vectors gets a few batches,
-which write its files again. A table with them gets many: rows that one batch marks are written again, in
-pieces, by later ones. Printed are bytes written and processor time of a batch, the runs that were there at the
-end, and the part of the rows that was dead.
+Batches of changes are applied to tables of several sizes: new documents at the end, documents written
+again in a tenth of the keys, and anywhere, and diffs anywhere. A table without deletion vectors gets a few
+batches, which write its files again. A table with them gets many: rows that one batch marks are written
+again, in pieces, by later ones. Printed are bytes written and processor time of a batch, the runs that were
+there at the end, and the part of the rows that was dead.
 """
 
 import os
