@@ -39,9 +39,10 @@ CHANGES: Final = 25_000
 _PIECE: Final = 50_000
 _BATCHES: Final = 3
 _REWRITTEN_ROWS: Final = 3_000_000
-"""A table of more rows gets one batch that writes all of them again"""
+"""A table of more rows gets one batch that writes them again"""
 _MARKED_BATCHES: Final = 40
-"""Enough for runs to be joined several times, and for every file of a table of 1,000,000 rows to settle"""
+_MORE_BATCHES: Final = 120
+"""Enough for runs to be joined several times, and for files to settle; a large table takes more"""
 _SECOND: Final = 1 << 32
 
 
@@ -78,7 +79,7 @@ def written(number: int, time: int) -> RowChange:
 
 
 def changed(number: int, time: int) -> RowChange:
-    diff = encode({"diff": {"u": {"total": float(time >> 32)}}})
+    diff = encode({"u": {"total": float(time >> 32)}})
     return RowChange(id_key(encode({"_id": number})), DIFF, diff, time, "82", time)
 
 
@@ -122,7 +123,11 @@ def measure(filled_table: Path, rows: int, where: str, *, has_vectors: bool) -> 
         make = workloads(rows)[where]
         spent: list[float] = []
         sizes: list[int] = []
-        batches = _MARKED_BATCHES if has_vectors else max(min(_BATCHES, _REWRITTEN_ROWS // rows), 1)
+        is_large = rows > _REWRITTEN_ROWS
+        if has_vectors:
+            batches = _MORE_BATCHES if is_large else _MARKED_BATCHES
+        else:
+            batches = 1 if is_large else _BATCHES
         for number in range(batches):
             changes = list(make(number))
             began = time.process_time()
