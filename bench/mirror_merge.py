@@ -42,7 +42,7 @@ _REWRITTEN_ROWS: Final = 3_000_000
 """A table of more rows gets one batch that writes them again"""
 _MARKED_BATCHES: Final = 40
 _MORE_BATCHES: Final = 120
-"""Enough for runs to be joined several times, and for files to settle; a large table takes more"""
+"""Enough for runs to be joined, and for base files to be written again; a large table takes more"""
 _SECOND: Final = 1 << 32
 
 

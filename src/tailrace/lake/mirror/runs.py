@@ -11,7 +11,7 @@ batch costs what its changes cost and a little more:
   many times as dense. The density of a run are its rows for each interval that it reaches over. What is
   large is cut into files, which reach less far. So a row is written again for each class of densities: the
   number of classes grows with the logarithm of the table.
-* **Settling**: an interval in which a fifth of the rows is dead, or is in runs, is written again with the
+* **Folding**: an interval in which a fifth of the rows is dead, or is in runs, is written again with the
   rows that runs have there. So a row in a base file is written again for every fifth of it that has changed.
 """
 
@@ -33,7 +33,7 @@ _MANY_RUNS: Final = 8
 """So many runs of one class over one interval are joined; the next class is as many times as dense"""
 _MOST_RUNS: Final = 16
 """What one step joins; a file of the usual size has 16 MB in memory"""
-_SETTLED_PART: Final = 0.2
+_FOLDED_PART: Final = 0.2
 """An interval is written again if this part of its rows is dead, or is in runs"""
 _ROWS_PER_CHANGE: Final = 8
 """How many rows a batch may write again for each of its changes"""
@@ -129,15 +129,15 @@ class Intervals:
                 left = [run for run in left if run not in chosen]
         return found
 
-    # -- settling ------------------------------------------------------------------------------------------
+    # -- folding -------------------------------------------------------------------------------------------
 
-    def settlings(self, most_rows: int) -> list[Compaction]:
+    def foldings(self, most_rows: int) -> list[Compaction]:
         """The most changed intervals, to be written again; about so many rows together, if there are any."""
         in_runs = self._sums({run.path: self._density(run) for run in self.runs})
         alive = [self._alive[file.path] for file in self.base] or [0]
         rows = [file.rows for file in self.base] or [0]
         changed = np.array(rows) - np.array(alive)
-        is_due = np.maximum(changed, in_runs) > _SETTLED_PART * np.array(rows)
+        is_due = np.maximum(changed, in_runs) > _FOLDED_PART * np.array(rows)
         parts = (changed + in_runs) / np.maximum(rows, 1)
         chosen: set[int] = set()
         for place in sorted(np.flatnonzero(is_due).tolist(), key=lambda place: -parts[place]):
@@ -145,7 +145,7 @@ class Intervals:
                 break
             chosen.add(place)
             most_rows -= int(alive[place] + in_runs[place])
-        return [self._settling(begin, end) for begin, end in self._together(chosen)]
+        return [self._folding(begin, end) for begin, end in self._together(chosen)]
 
     def _together(self, places: set[int]) -> list[tuple[int, int]]:
         """Neighbours of some intervals, each with the small ones beside it if it is small itself."""
@@ -167,7 +167,7 @@ class Intervals:
     def _are_small(self, *places: int) -> bool:
         return all(self.base[place].size < SMALL_BYTES for place in places)
 
-    def _settling(self, begin: int, end: int) -> Compaction:
+    def _folding(self, begin: int, end: int) -> Compaction:
         lower, upper = self.limits(begin, end)
         return Compaction(tuple(self.base[begin:end]), tuple(self.reaching(begin, end)), lower, upper)
 
@@ -179,7 +179,7 @@ def compactions(live: Sequence[MirrorFile], dead: Mapping[str, Rows], changes: i
     """
     intervals = Intervals(live, dead)
     most_rows = max(_ROWS_PER_CHANGE * changes, 1)
-    return intervals.joins(most_rows) or intervals.settlings(most_rows)
+    return intervals.joins(most_rows) or intervals.foldings(most_rows)
 
 
 def changes_by_range(
