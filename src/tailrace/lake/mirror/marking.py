@@ -30,7 +30,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenFiles:
     """New files, and the rows of others that do not count any more since, by path."""
 
     files: list[MirrorFile]
@@ -47,7 +47,7 @@ def mark_changes(
     after: bytes,
     target_bytes: int,
     is_settling: bool = False,
-) -> Written:
+) -> WrittenFiles:
     """Apply changes, which are in order, to the rows of some files, which have all the changed keys.
 
     Rows after the key ``after``, the last one of the table, are a base file unless they are few.
@@ -80,7 +80,7 @@ def mark_changes(
         if key in where:
             path, row = where[key]
             dead.setdefault(path, []).append(row)
-    return Written(
+    return WrittenFiles(
         _write_sorted(store, rows, name, after, target_bytes),
         {path: np.array(sorted(found), np.int64) for path, found in dead.items()},
     )
@@ -196,7 +196,7 @@ def compact(
     *,
     name: str,
     target_bytes: int,
-) -> Written:
+) -> WrittenFiles:
     """Write some files again without their dead rows; ``dead`` has those that their vectors do not have yet.
 
     The files of a compaction are gone then, but for runs that become base files: of these, the rows between
@@ -217,7 +217,7 @@ def compact(
     together = typed.joined(pieces)
     if len(pieces) > 1:
         together = together.take(pc.sort_indices(together.column(KEY)))
-    return Written(
+    return WrittenFiles(
         write_rows(store, together, name=name, target_bytes=target_bytes, is_run=compaction.is_run), taken
     )
 

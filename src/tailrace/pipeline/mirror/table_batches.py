@@ -12,7 +12,7 @@ import numpy as np
 
 from tailrace.lake.mirror.data_files import MirrorFile
 from tailrace.lake.mirror.grouping import FileChanges
-from tailrace.lake.mirror.marking import Written, compact, mark_changes, remarked
+from tailrace.lake.mirror.marking import WrittenFiles, compact, mark_changes, remarked
 from tailrace.lake.mirror.mirror_table import MirrorTable
 from tailrace.lake.mirror.roaring import Rows
 from tailrace.lake.mirror.runs import Compaction, changes_by_range, compactions, last_key
@@ -111,7 +111,7 @@ class MarkedRows:
     """Further dead rows of files, by path"""
 
     @classmethod
-    def of(cls, written: Written, typed: TypedRows) -> "MarkedRows":
+    def of(cls, written: WrittenFiles, typed: TypedRows) -> "MarkedRows":
         return cls(BuiltFiles(tuple(written.files), typed.found), written.dead)
 
 
