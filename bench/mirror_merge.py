@@ -9,10 +9,10 @@ again, in pieces, by later ones. Printed are bytes written and processor time of
 there at the end, and the part of the rows that was dead.
 """
 
+import argparse
 import os
 import random
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -41,8 +41,7 @@ _BATCHES: Final = 3
 _REWRITTEN_ROWS: Final = 3_000_000
 """A table of more rows gets one batch that writes them again"""
 _MARKED_BATCHES: Final = 40
-_MORE_BATCHES: Final = 120
-"""Enough for runs to be joined, and for base files to be written again; a large table takes more"""
+"""Enough for runs to be joined, and for the base files of 1,000,000 rows to be written again"""
 _SECOND: Final = 1 << 32
 
 
@@ -113,7 +112,7 @@ def workloads(rows: int) -> dict[str, Callable[[int], Iterator[RowChange]]]:
     }
 
 
-def measure(filled_table: Path, rows: int, where: str, *, has_vectors: bool) -> None:
+def measure(filled_table: Path, rows: int, where: str, marked_batches: int, *, has_vectors: bool) -> None:
     with tempfile.TemporaryDirectory() as folder:
         # No file of a table is ever changed in its place, so links are as good as a copy.
         shutil.copytree(filled_table, folder, copy_function=os.link, dirs_exist_ok=True)
@@ -123,11 +122,8 @@ def measure(filled_table: Path, rows: int, where: str, *, has_vectors: bool) -> 
         make = workloads(rows)[where]
         spent: list[float] = []
         sizes: list[int] = []
-        is_large = rows > _REWRITTEN_ROWS
-        if has_vectors:
-            batches = _MORE_BATCHES if is_large else _MARKED_BATCHES
-        else:
-            batches = 1 if is_large else _BATCHES
+        usual = 1 if rows > _REWRITTEN_ROWS else _BATCHES
+        batches = marked_batches if has_vectors else usual
         for number in range(batches):
             changes = list(make(number))
             began = time.process_time()
@@ -151,14 +147,20 @@ def measure(filled_table: Path, rows: int, where: str, *, has_vectors: bool) -> 
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("rows", type=int, nargs="+")
+    parser.add_argument(
+        "--batches", type=int, default=_MARKED_BATCHES, help="of tables with deletion vectors"
+    )
+    arguments = parser.parse_args()
     print("| Rows | Changes | Way | Written in a batch | Mean time | Median | Most | Runs | Dead |")
     print("|---|---|---|---|---|---|---|---|---|")
-    for rows in map(int, sys.argv[1:]):
+    for rows in arguments.rows:
         with tempfile.TemporaryDirectory() as folder:
             filled(Path(folder), rows)
             for where in workloads(rows):
                 for has_vectors in (False, True):
-                    measure(Path(folder), rows, where, has_vectors=has_vectors)
+                    measure(Path(folder), rows, where, arguments.batches, has_vectors=has_vectors)
 
 
 if __name__ == "__main__":

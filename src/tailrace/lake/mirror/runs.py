@@ -71,6 +71,8 @@ class Intervals:
         self._alive = {file.path: file.alive - len(dead.get(file.path, ())) for file in live}
         self._first_keys = [file.first_key for file in self.base]
         self._reach = {run.path: self._reached(run) for run in self.runs}
+        # Two pieces of what was one run end and begin in one interval, which only the second counts for.
+        self._span = {path: (begin, max(end - 1, begin + 1)) for path, (begin, end) in self._reach.items()}
 
     def _reached(self, run: MirrorFile) -> tuple[int, int]:
         """The first interval that a run reaches over, and the one after the last."""
@@ -98,13 +100,13 @@ class Intervals:
         """For each interval the sum of the weights of the runs above it."""
         edges = np.zeros(len(self) + 1)
         for path, weight in weights.items():
-            begin, end = self._reach[path]
+            begin, end = self._span[path]
             edges[begin] += weight
             edges[end] -= weight
         return np.cumsum(edges)[:-1]
 
     def _density(self, run: MirrorFile) -> float:
-        begin, end = self._reach[run.path]
+        begin, end = self._span[run.path]
         return self._alive[run.path] / (end - begin)
 
     # -- joining -------------------------------------------------------------------------------------------
@@ -122,7 +124,7 @@ class Intervals:
                 place = int(np.argmax(depth))
                 if round(depth[place]) < _MANY_RUNS:
                     break
-                above = [run for run in left if self._reach[run.path][0] <= place < self._reach[run.path][1]]
+                above = [run for run in left if self._span[run.path][0] <= place < self._span[run.path][1]]
                 chosen = sorted(above, key=lambda run: run.rows)[:_MOST_RUNS]
                 found.append(Compaction((), tuple(chosen), is_run=True))
                 most_rows -= sum(self._alive[run.path] for run in chosen)
