@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import duckdb
+import pyarrow as pa
 from deltalake import DeltaTable
 
 _SOURCE = re.compile(r"\{\{\s*source\(\s*'([^']+)'\s*,\s*'([^']+)'\s*\)\s*\}\}")
@@ -20,12 +21,19 @@ _SOURCE = re.compile(r"\{\{\s*source\(\s*'([^']+)'\s*,\s*'([^']+)'\s*\)\s*\}\}")
 def run_model(folder: str | Path, model: str | Path) -> duckdb.DuckDBPyRelation:
     """The rows of a model."""
 
+    connection = duckdb.connect()
+
     def table(found: re.Match[str]) -> str:
-        files = DeltaTable(f"{folder}/{found[1]}/{found[2]}").file_uris()
-        return f"read_parquet({files!r}, union_by_name = true)"
+        delta = DeltaTable(f"{folder}/{found[1]}/{found[2]}")
+        if "deletionVectors" not in (delta.protocol().reader_features or ()):
+            return f"read_parquet({delta.file_uris()!r}, union_by_name = true)"
+        # The files have rows that are deleted.
+        name = f"{found[1]}.{found[2]}"
+        connection.register(name, pa.table(delta.scan()))
+        return f'"{name}"'
 
     query = _SOURCE.sub(table, Path(model).read_text(encoding="utf-8"))
-    rows = duckdb.connect().sql(query)
+    rows = connection.sql(query)
     assert rows is not None, "a model is a query"
     return rows
 

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
+import pyarrow as pa
 from bson import decode
 from deltalake import DeltaTable
 
@@ -16,7 +17,7 @@ def documents_in(places: Sequence[str], time: int) -> list[bytes]:
 
     Besides the table, ``places`` may have that of its dead letters.
     """
-    rows = [row for place in places for row in DeltaTable(place).to_pyarrow_table().to_pylist()]
+    rows = [row for place in places for row in pa.table(DeltaTable(place).scan()).to_pylist()]
     if rows and "_is_current" in rows[0]:
         return _of_versions(rows, time)
     if rows and "_change_type" in rows[0]:

@@ -33,7 +33,12 @@ SCHEMA: Final = "_id json, a string, qty double, nested json"
 
 
 def settings_of(
-    root: Path, kind: TableKind, schema: str | None = None, interval: float | None = None
+    root: Path,
+    kind: TableKind,
+    schema: str | None = None,
+    interval: float | None = None,
+    *,
+    deletion_vectors: bool = False,
 ) -> MirrorSettings:
     """Small ranges, files and batches, so that few documents have many of each.
 
@@ -49,6 +54,7 @@ def settings_of(
         kind=kind,
         schemas=given_schemas(given, chosen, kind),
         schema_rows=kind is TableKind.CHANGES,
+        deletion_vectors=deletion_vectors,
         range_documents=10,
         file_bytes=6000,
         interval=interval,
@@ -58,10 +64,15 @@ def settings_of(
 
 
 def run_once(
-    uri: str, root: Path, kind: TableKind = TableKind.CURRENT, schema: str | None = None
+    uri: str,
+    root: Path,
+    kind: TableKind = TableKind.CURRENT,
+    schema: str | None = None,
+    *,
+    deletion_vectors: bool = False,
 ) -> MirrorEngine:
     """Mirror until the tables show the collections at one cluster time."""
-    settings = settings_of(root, kind, schema)
+    settings = settings_of(root, kind, schema, deletion_vectors=deletion_vectors)
     with DeploymentSource(uri) as source:
         engine = MirrorJob(lambda progress: MirrorEngine(source, settings, progress=progress), None).run()
     assert engine is not None
@@ -82,9 +93,12 @@ def run_killed(
     longest: float,
     kind: TableKind = TableKind.CURRENT,
     schema: str | None = None,
+    *,
+    deletion_vectors: bool = False,
 ) -> None:
     """Mirror in a process that is killed at some moment."""
-    process = _PROCESSES.Process(target=follow, args=(uri, settings_of(root, kind, schema)))
+    settings = settings_of(root, kind, schema, deletion_vectors=deletion_vectors)
+    process = _PROCESSES.Process(target=follow, args=(uri, settings))
     process.start()
     process.join(rng.uniform(0.0, longest))
     assert process.exitcode is None, "the mirror ended before it was killed"

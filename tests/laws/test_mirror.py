@@ -76,6 +76,32 @@ def check_law(
             assert documents_in(table.places, first.through) == before.get(name, []), name
 
 
+def check_vectors(
+    uri: str, root: Path, seed: int, *, operations: int, kills: int, longest: float, rounds: int
+) -> None:
+    """The law for tables with deletion vectors, which the first runs may have been without."""
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    is_later = rng.random() < 0.5
+    with MongoClient[Any](uri) as client:
+        ClientWorkload(client, seed, PREFIX).run(operations)
+        if is_later:
+            check_equal(client, run_once(uri, root))
+        with working(client, seed + 1):
+            for _ in range(kills):
+                run_killed(uri, root, rng, longest, deletion_vectors=True)
+        dead = runs = 0
+        for number in range(rounds):
+            # Once a table has deletion vectors, the option makes no difference.
+            engine = run_once(uri, root, deletion_vectors=rng.random() < 0.5 or not number)
+            assert check_equal(client, engine) > 0
+            files = [file for table in engine.tables.values() for file in table.live]
+            dead = max(dead, sum(file.dead for file in files))
+            runs = max(runs, sum(file.is_run for file in files))
+            ClientWorkload(client, seed + 2 + number, PREFIX).run(rng.choice((3, 30, operations)))
+        assert min(dead, runs) > 0, "no row was marked dead"
+
+
 @pytest.mark.parametrize("kind", ["tailrace", "mongod"])
 def test_tables_equal_the_collections_after_kills(kind: str, tmp_path: Path) -> None:
     with deployment(kind, tmp_path) as uri:
@@ -97,6 +123,23 @@ def test_tables_with_a_past_have_every_moment_after_many_kills(
 ) -> None:
     with deployment("mongod", tmp_path) as uri:
         check_law(uri, tmp_path / "lake", seed, kind, operations=600, kills=20, longest=2.0)
+
+
+@pytest.mark.parametrize("kind", ["tailrace", "mongod"])
+def test_tables_with_deletion_vectors_equal_the_collections_after_kills(kind: str, tmp_path: Path) -> None:
+    with deployment(kind, tmp_path) as uri:
+        check_vectors(uri, tmp_path / "lake", BASE_SEED, operations=150, kills=3, longest=1.0, rounds=6)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(LONG_SECONDS)
+@pytest.mark.parametrize("seed", LONG)
+@pytest.mark.parametrize("kind", ["tailrace", "mongod"])
+def test_tables_with_deletion_vectors_equal_the_collections_after_many_kills(
+    kind: str, seed: int, tmp_path: Path
+) -> None:
+    with deployment(kind, tmp_path) as uri:
+        check_vectors(uri, tmp_path / "lake", seed, operations=300, kills=30, longest=2.0, rounds=20)
 
 
 def test_tables_with_a_schema_and_their_dead_letters_are_the_collection(tmp_path: Path) -> None:

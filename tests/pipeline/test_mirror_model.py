@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import pytest
 from pymongo import MongoClient
 
 from examples.run_model import run_model
@@ -14,8 +15,12 @@ from tailrace.sources.deployments.deployment import DeploymentSource
 from tailrace.testing.replica_set import ReplicaSet
 
 
+@pytest.mark.parametrize("deletion_vectors", [False, True])
 def test_a_model_asks_for_fields_inside_of_arrays(
-    server: ReplicaSet, client: MongoClient[dict[str, Any]], tmp_path: Path
+    server: ReplicaSet,
+    client: MongoClient[dict[str, Any]],
+    tmp_path: Path,
+    deletion_vectors: bool,
 ) -> None:
     orders = client.shop.orders
     lamp = {"sku": "lamp", "qty": 2, "price": 9.5}
@@ -27,7 +32,8 @@ def test_a_model_asks_for_fields_inside_of_arrays(
             {"_id": 3, "state": "paid", "lines": [lamp]},
         ]
     )
-    settings = MirrorSettings(str(tmp_path), mirrored_namespaces(["shop"]))
+    chosen = mirrored_namespaces(["shop"])
+    settings = MirrorSettings(str(tmp_path), chosen, deletion_vectors=deletion_vectors)
     with DeploymentSource(server.uri) as source:
         for _ in range(2):
             MirrorJob(lambda progress: MirrorEngine(source, settings, progress=progress), None).run()

@@ -159,5 +159,41 @@ def test_delta_spark_reads_a_mirrored_table_after_its_columns_and_rows_changed(
     assert (found["one"], found["sum"]) == (["Ulm", "seven"], sum(range(100)) - 7 - 8)
 
 
+def test_delta_spark_reads_deletion_vectors_from_the_log_and_from_a_checkpoint(
+    older_spark: Path, tmp_path: Path
+) -> None:
+    settings = MirrorSettings(str(tmp_path), mirrored_namespaces(["shop"]), deletion_vectors=True)
+    with (
+        ReplicaSet() as server,
+        MongoClient[Any](server.uri) as client,
+        DeploymentSource(server.uri) as source,
+    ):
+        orders = client.shop.orders
+        orders.insert_many([{"_id": n, "total": n, "buyer": {"name": f"b{n}"}} for n in range(70_000)])
+        MirrorJob(partial(_engine, source, settings), None).run()
+        # The first has a vector in a file, with two containers; the later ones grow to be in the log.
+        for change in (
+            lambda: orders.delete_many({"_id": {"$mod": [11, 8]}}),
+            lambda: orders.delete_many({"_id": {"$gte": 66_000, "$lt": 68_000}}),
+            lambda: orders.update_one({"_id": 7}, {"$set": {"buyer.city": "Ulm", "total": "seven"}}),
+        ):
+            change()
+            engine = MirrorJob(partial(_engine, source, settings), None).run()
+        assert engine is not None
+        table = engine.tables["shop.orders"]
+        assert sum(file.dead for file in table.live) > 8000
+        expected = [encode(each).hex() for each in orders.find().sort("_id")]
+        assert read_by(older_spark, MIRROR_READER, tmp_path / "shop" / "orders")["documents"] == expected
+        for number in range(105):
+            orders.update_one({"_id": 11 * number}, {"$set": {"total": 0}})
+            while not engine.apply_some():
+                pass
+        assert table.log.checkpoint_version() > 90
+        expected = [encode(each).hex() for each in orders.find().sort("_id")]
+        found = read_by(older_spark, MIRROR_READER, tmp_path / "shop" / "orders")
+    assert found["documents"] == expected
+    assert found["one"] == ["Ulm", "seven"]
+
+
 def _engine(source: DeploymentSource, settings: MirrorSettings, progress: MirrorProgress) -> MirrorEngine:
     return MirrorEngine(source, settings, progress=progress)

@@ -61,6 +61,10 @@ class AddedFile:
         """What the log has of the file besides."""
         return {} if self.commands is None else {COMMANDS_TAG: str(self.commands)}
 
+    @property
+    def deletion_vector(self) -> None:
+        """No row of a history is deleted."""
+
     @classmethod
     def from_action(cls, action: dict[str, Any]) -> "AddedFile":
         """From an `add` of the table's log."""

@@ -82,7 +82,7 @@ class DeltaLog(TableLog[FileList]):
             raise changed_by_others(self._path)
         try:
             added = [AddedFile.from_action(action) for action in changes.added.values()]
-            found = files.changed(changes.removed.keys(), added)
+            found = files.changed(changes.removed, added)
         except (KeyError, TypeError, ValueError, CommandError):
             raise changed_by_others(self._path) from None
         if "metaData" in changes.table:

@@ -58,6 +58,8 @@ class LoggedFile(Protocol):
     def stats(self) -> str: ...
     @property
     def tags(self) -> dict[str, str]: ...
+    @property
+    def deletion_vector(self) -> Mapping[str, Any] | None: ...
 
 
 class LoggedTable(Protocol):
@@ -91,11 +93,13 @@ def write_commit(
     transactions: Sequence[tuple[str, int]] = (),
     shards: Mapping[str, Any] | None = None,
     metadata: Mapping[str, Any] | None = None,
+    protocol: Mapping[str, Any] | None = None,
 ) -> bool:
     """Commit on top of the version that ``table`` shows; False if somebody else's commit came first.
 
     ``transactions`` are names of applications and their versions, ``shards`` those of the source from now on,
-    ``metadata`` the description of the table from now on, if they have changed. Durable when this returns.
+    ``metadata`` the description of the table from now on, ``protocol`` what its readers and writers have to
+    know, if they have changed. Durable when this returns.
     """
     now = time.time_ns() // 1_000_000
     # The number tells the commit from another one with the same content, of somebody else.
@@ -117,6 +121,8 @@ def write_commit(
     actions += (
         {"txn": {"appId": name, "version": version, "lastUpdated": now}} for name, version in transactions
     )
+    if protocol is not None:
+        actions.append({"protocol": protocol})
     if metadata is not None:
         actions.append({"metaData": metadata})
     actions += ({"remove": _removal(file, now, changes_data=changes_data)} for file in removed)
@@ -142,6 +148,7 @@ def addition(file: LoggedFile, *, changes_data: bool) -> dict[str, Any]:
         "dataChange": changes_data,
         "stats": file.stats,
         "tags": file.tags,
+        **_vector(file),
     }
 
 
@@ -153,7 +160,13 @@ def _removal(file: LoggedFile, now: int, *, changes_data: bool) -> dict[str, Any
         "extendedFileMetadata": True,
         "partitionValues": {},
         "size": file.size,
+        **_vector(file),
     }
+
+
+def _vector(file: LoggedFile) -> dict[str, Any]:
+    vector = file.deletion_vector
+    return {} if vector is None else {"deletionVector": vector}
 
 
 def tidy_log(table: HistoryTable) -> bool:
@@ -187,7 +200,7 @@ def make_checkpoint(table: HistoryTable) -> None:
         table.store,
         log.version,
         actions=actions,
-        removals=[removal for removal in log.removals().values() if removal.moment > limit],
+        removals=[removal for removal in log.removals() if removal.moment > limit],
         files=log.files.batches(),
     )
 

@@ -126,7 +126,7 @@ class HistoryTable:
     @property
     def removals(self) -> dict[str, int]:
         """When files were removed that may still be there, in milliseconds since 1970."""
-        return {path: removal.moment for path, removal in self.log.removals().items()}
+        return {removal.path: removal.moment for removal in self.log.removals()}
 
     @property
     def version(self) -> int:

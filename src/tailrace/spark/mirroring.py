@@ -50,6 +50,7 @@ def mirror(
     exclude: Sequence[str] = (),
     kind: str = TableKind.CURRENT,
     schema_rows: bool = False,
+    deletion_vectors: bool = False,
     schema: Mapping[str, str | StructType] | None = None,
     interval: float | None = None,
     max_documents_per_second: float | None = None,
@@ -62,7 +63,8 @@ def mirror(
     collections, globs and regular expressions between slashes, without those that ``exclude`` matches; none
     means all. ``kind`` says what rows are: ``current``, ``versions`` or ``changes``; with ``schema_rows``
     tables of changes have a row for each new column, too. ``schema`` has the columns of some collections, as
-    DDL or as a schema of Spark; documents that do not fit are dead letters.
+    DDL or as a schema of Spark; documents that do not fit are dead letters. With ``deletion_vectors`` changed
+    rows are marked dead, and files are not written again for them; a table that has them keeps them.
     With an ``interval``, in seconds, it follows until ``ending`` is set. Else it returns when all tables show
     the collections at one cluster time. A further call continues where the tables are.
     """
@@ -76,6 +78,7 @@ def mirror(
         chosen=chosen,
         kind=rows,
         schema_rows=schema_rows,
+        deletion_vectors=deletion_vectors,
         schemas=given_schemas(given, chosen, rows),
         interval=interval,
         max_documents_per_second=max_documents_per_second,

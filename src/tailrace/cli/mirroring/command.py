@@ -75,6 +75,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="with --kind changes: a row for each column that is added to a table, before those that need it",
     )
+    add(
+        "--deletion-vectors",
+        action="store_true",
+        help="mark changed rows dead, and do not write their files again: less work for a large table, which "
+        "only readers with the deletion vectors of Delta can read from then on",
+    )
     add("--once", action="store_true", help="end when the tables show the collections at one cluster time")
     add(
         "--trigger",
@@ -166,6 +172,7 @@ def _run(arguments: argparse.Namespace, uri: ConnectionString, ending: threading
         chosen=chosen,
         kind=kind,
         schema_rows=arguments.schema_rows,
+        deletion_vectors=arguments.deletion_vectors,
         schemas=given_schemas(given, chosen, kind),
         interval=None if arguments.once else arguments.trigger,
         max_documents_per_second=arguments.max_docs_per_second,

@@ -1,8 +1,8 @@
 """Checkpoints of the table's log: its whole state at one version, as a Parquet file.
 
 A checkpoint is read and written in pieces of columns. Any reader of Delta reads it: it is one of the first
-kind of Delta's protocol, with the actions of a table that has no features. A commit does not make one; they
-are made now and then, the more seldom the more files there are (`log_writer.py`).
+kind of Delta's protocol, with the actions of a table that has no features, but for deletion vectors. A commit
+does not make one; they are made now and then, the more seldom the more files there are (`log_writer.py`).
 """
 
 import json
@@ -32,6 +32,13 @@ _BATCH_FILES: Final = 16_384
 _PARSED_FILES: Final = 4096
 _READ: Final = ("path", "size", "modificationTime", "stats", "tags")
 _STRINGS: Final = pa.map_(pa.string(), pa.string())
+_VECTOR: Final = pa.struct([
+    pa.field("storageType", pa.string()),
+    pa.field("pathOrInlineDv", pa.string()),
+    pa.field("offset", pa.int32()),
+    pa.field("sizeInBytes", pa.int32()),
+    pa.field("cardinality", pa.int64()),
+])  # fmt: skip
 _ADD: Final = pa.struct([
     pa.field("path", pa.string()),
     pa.field("partitionValues", _STRINGS),
@@ -40,6 +47,7 @@ _ADD: Final = pa.struct([
     pa.field("dataChange", pa.bool_()),
     pa.field("stats", pa.string()),
     pa.field("tags", _STRINGS),
+    pa.field("deletionVector", _VECTOR),
 ])  # fmt: skip
 _REMOVE: Final = pa.struct([
     pa.field("path", pa.string()),
@@ -48,6 +56,7 @@ _REMOVE: Final = pa.struct([
     pa.field("extendedFileMetadata", pa.bool_()),
     pa.field("partitionValues", _STRINGS),
     pa.field("size", pa.int64()),
+    pa.field("deletionVector", _VECTOR),
 ])  # fmt: skip
 _SCHEMA: Final = pa.schema([
     ("txn", pa.struct([("appId", pa.string()), ("version", pa.int64()), ("lastUpdated", pa.int64())])),
@@ -73,6 +82,20 @@ class Removal(NamedTuple):
     moment: int
     """When it was removed, in milliseconds since 1970"""
     size: int
+    vector: Mapping[str, Any] | None = None
+    """The deletion vector that the file had. A file that gets another one is removed and added again."""
+
+    @property
+    def key(self) -> tuple[str, str | None, int | None]:
+        """Differs if the file or its vector does."""
+        vector = self.vector or {}
+        return self.path, vector.get("pathOrInlineDv"), vector.get("offset")
+
+    @classmethod
+    def of(cls, action: Mapping[str, Any]) -> "Removal":
+        """From a `remove`."""
+        moment, size = action.get("deletionTimestamp"), action.get("size")
+        return cls(action["path"], moment or 0, size or 0, action.get("deletionVector"))
 
 
 class CheckpointFiles(NamedTuple):
@@ -128,19 +151,16 @@ def _commands(tags: pa.MapArray | None, count: int) -> pa.Array:
 
 def read_additions(store: LogStore, names: Sequence[str]) -> Iterator[dict[str, Any]]:
     """The data files of a checkpoint one by one, as a commit has them; for tables with few of them."""
-    for batch in _batches(store, names, [f"add.{name}" for name in _READ]):
+    for batch in _batches(store, names, ["add"]):
         for added in batch.column("add").drop_null().to_pylist():
             yield {**added, "tags": dict(added["tags"] or ())}
 
 
 def read_removals(store: LogStore, names: Sequence[str]) -> Iterator[Removal]:
     """The removed files that a checkpoint still has."""
-    for batch in _batches(store, names, ["remove.path", "remove.deletionTimestamp", "remove.size"]):
-        removed = batch.column("remove").drop_null()
-        for path, moment, size in zip(
-            *(removed.field(number).to_pylist() for number in range(3)), strict=True
-        ):
-            yield Removal(path, moment or 0, size or 0)
+    columns = ["path", "deletionTimestamp", "size", "deletionVector"]
+    for batch in _batches(store, names, [f"remove.{name}" for name in columns]):
+        yield from map(Removal.of, batch.column("remove").drop_null().to_pylist())
 
 
 def read_actions(store: LogStore, names: Sequence[str]) -> Iterator[dict[str, Any]]:
@@ -233,6 +253,7 @@ def _added(files: pa.RecordBatch) -> pa.StructArray:
         pa.repeat(pa.scalar(False), files.num_rows),
         statistics_texts(files),
         _tags(files["commands"]),
+        pa.nulls(files.num_rows, _VECTOR),
     )
 
 
@@ -246,6 +267,7 @@ def _removed(files: Sequence[Removal]) -> pa.StructArray:
         pa.repeat(pa.scalar(True), count),
         _no_values(count),
         pa.array([file.size for file in files], pa.int64()),
+        pa.array([file.vector for file in files], _VECTOR),
     )
 
 

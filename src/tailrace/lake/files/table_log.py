@@ -146,21 +146,26 @@ class CommittedChanges:
 
     def __init__(self) -> None:
         self.added: dict[str, dict[str, Any]] = {}
-        self.removed: dict[str, Removal] = {}
+        self.removals: dict[Any, Removal] = {}
+        """By the file and its deletion vector; a file may be among those that were added, too"""
         self.transactions: dict[str, int] = {}
         self.shards: Mapping[str, Any] | None = None
         self.table: dict[str, dict[str, Any]] = {}
         """The actions about the table itself: `metaData` and `protocol`"""
+
+    @property
+    def removed(self) -> set[str]:
+        """The paths of the files that were removed."""
+        return {removal.path for removal in self.removals.values()}
 
     def add(self, actions: Iterable[dict[str, Any]]) -> None:
         for action in actions:
             if (added := action.get("add")) is not None:
                 self.added[added["path"]] = added
             elif (removed := action.get("remove")) is not None:
-                path = removed["path"]
-                self.added.pop(path, None)
-                moment, size = removed.get("deletionTimestamp"), removed.get("size")
-                self.removed[path] = Removal(path, moment or 0, size or 0)
+                removal = Removal.of(removed)
+                self.added.pop(removal.path, None)
+                self.removals[removal.key] = removal
             elif (transaction := action.get("txn")) is not None:
                 self.transactions[transaction["appId"]] = int(transaction["version"])
             elif (information := action.get("commitInfo")) is not None:
@@ -329,19 +334,19 @@ class TableLog(ABC, Generic[Files]):
         except (FileNotFoundError, ValueError, KeyError):
             return -1  # it is being replaced: the next refresh will find it
 
-    def removals(self) -> dict[str, Removal]:
+    def removals(self) -> list[Removal]:
         """The files that were removed from the table up to this version, as far as its log has them."""
         names = [file.name for file in self._store.list(LOG)]
         checkpoint = newest_checkpoint(names) or CheckpointFiles(-1, ())
-        found: dict[str, Removal] = {}
+        found: dict[Any, Removal] = {}
         with suppress(FileNotFoundError):  # another process clears the log away
-            found = {removal.path: removal for removal in read_removals(self._store, checkpoint.names)}
+            found = {removal.key: removal for removal in read_removals(self._store, checkpoint.names)}
         changes = CommittedChanges()
         for number in log_versions(names):
             if checkpoint.version < number <= self.version:
                 with suppress(FileNotFoundError):
                     changes.add(*self._commits([number]))
-        return found | changes.removed
+        return list((found | changes.removals).values())
 
 
 def _shards_of(information: Mapping[str, Any]) -> Mapping[str, Any]:

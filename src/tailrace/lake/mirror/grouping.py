@@ -9,7 +9,7 @@ from tailrace.lake.mirror.copy_state import CopyState
 from tailrace.lake.mirror.data_files import MirrorFile
 from tailrace.lake.mirror.merge import CLEAR, RowChange
 
-_SMALL_BYTES: Final = 1 << 20
+SMALL_BYTES: Final = 1 << 20
 """A file of less than this is rewritten together with its neighbours, if one of them is rewritten"""
 _SMALL_ROWS: Final = 16_384
 """But not if it has as many rows: rows that are alike are compressed to a few bytes each"""
@@ -86,13 +86,13 @@ def _with_small_neighbours(
     """
     sizes = [sum(file.size for file in span) for span in spans]
     rows = [sum(file.rows for file in span) for span in spans]
-    is_small = [size < _SMALL_BYTES and count < _SMALL_ROWS for size, count in zip(sizes, rows, strict=True)]
+    is_small = [size < SMALL_BYTES and count < _SMALL_ROWS for size, count in zip(sizes, rows, strict=True)]
 
     def are_joined(left: int, right: int) -> bool:
         return is_small[left] and is_small[right] and ranges[left] == ranges[right]
 
     def have_room(begin: int, end: int) -> bool:
-        return sum(sizes[begin:end]) < _SMALL_BYTES and sum(rows[begin:end]) < _SMALL_ROWS
+        return sum(sizes[begin:end]) < SMALL_BYTES and sum(rows[begin:end]) < _SMALL_ROWS
 
     found: list[tuple[int, int]] = []
     for place in places:
@@ -110,5 +110,5 @@ def _with_small_neighbours(
 
 def small_past(files: Sequence[MirrorFile]) -> list[MirrorFile]:
     """The small ones of some files of past rows, if they are so many that they should be joined."""
-    small = [file for file in files if file.size < _SMALL_BYTES]
+    small = [file for file in files if file.size < SMALL_BYTES]
     return small if len(small) >= _MANY else []

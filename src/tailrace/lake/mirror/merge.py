@@ -60,7 +60,7 @@ class RowChange(NamedTuple):
 
 
 @dataclass(slots=True)
-class _Applied:
+class AppliedChanges:
     """Documents while changes are applied to them, and what each change did."""
 
     documents: dict[bytes, bytes | None]
@@ -121,7 +121,7 @@ def merge_changes(
     if is_clearing:
         present = [key for rows in live for key in rows.column(KEY).to_pylist()]
         keys = list({**dict.fromkeys(present), **dict.fromkeys(keys)})
-    applied = _Applied(dict.fromkeys(keys))
+    applied = AppliedChanges(dict.fromkeys(keys))
     since: dict[bytes, int] = {}
     places: list[dict[bytes, int]] = []
     """Where each key is in the rows of each part"""
@@ -133,7 +133,7 @@ def merge_changes(
         applied.documents.update(zip(there, before.column(DOCUMENT).to_pylist(), strict=True))
         if is_clearing:
             since.update(zip(there, _times(before), strict=True))
-    _apply(changes, applied, typed.kind, since, is_settling=is_settling)
+    apply_changes(changes, applied, typed.kind, since, is_settling=is_settling)
     done = applied.changes
     result = rows_of(typed.kind, done)
     written = typed.changed(done, result.own, result.live)
@@ -220,7 +220,9 @@ def rewrite(
         assert converted.layout == layout, "the columns lack a field that a task has seen"
         columns = [*converted.columns.columns, *rows.columns]
         again = pa.Table.from_arrays(columns, schema=table_schema(layout, kind))
-        written += write_rows(store, again, name=name, target_bytes=target_bytes, is_past=file.is_past)
+        written += write_rows(
+            store, again, name=name, target_bytes=target_bytes, is_past=file.is_past, is_run=file.is_run
+        )
     return written
 
 
@@ -257,9 +259,9 @@ def _times(rows: pa.Table) -> list[int]:
     return found
 
 
-def _apply(
+def apply_changes(
     changes: Sequence[RowChange],
-    applied: _Applied,
+    applied: AppliedChanges,
     kind: TableKind,
     since: dict[bytes, int],
     *,

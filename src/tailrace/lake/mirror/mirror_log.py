@@ -7,6 +7,7 @@ from tailrace.errors import HistoryError
 from tailrace.lake.files.checkpoints import read_additions
 from tailrace.lake.files.table_log import FORMAT_KEY, IDENTITY, READER_VERSION, CommittedChanges, TableLog
 from tailrace.lake.mirror.data_files import MirrorFile
+from tailrace.lake.mirror.deletion_vectors import FEATURE
 from tailrace.lake.mirror.layout import FORMAT
 
 NAMESPACE: Final = "tailrace.namespace"
@@ -44,13 +45,20 @@ class MirrorLog(TableLog[tuple[MirrorFile, ...]]):
         table: Mapping[str, Mapping[str, Any]],
     ) -> tuple[MirrorFile, ...]:
         try:
-            if table.get("protocol", {}).get("minReaderVersion", 0) > READER_VERSION:
-                raise ValueError("another program gave the table features")
+            _check_protocol(table.get("protocol", {}))
             added = [MirrorFile.from_action(action) for action in changes.added.values()]
         except (KeyError, TypeError, ValueError):
             raise HistoryError(
                 f"the table in {self._path} was changed by another program; remove it to copy the collection "
                 "again, and change a copy of it instead"
             ) from None
-        left = [file for file in files if file.path not in changes.removed]
+        removed = changes.removed
+        left = [file for file in files if file.path not in removed]
         return tuple(sorted([*left, *added], key=lambda file: file.first_key))
+
+
+def _check_protocol(protocol: Mapping[str, Any]) -> None:
+    """Raise `ValueError` if a reader has to know features that Tailrace does not use."""
+    needed = protocol.get("readerFeatures")
+    if needed != [FEATURE] if needed else protocol.get("minReaderVersion", 0) > READER_VERSION:
+        raise ValueError("another program gave the table features")

@@ -7,17 +7,19 @@ from os import PathLike
 from typing import Any, Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import Schema
 from deltalake.exceptions import DeltaError
 
 from tailrace.errors import HistoryError
 from tailrace.lake.columns.column_types import Layout
-from tailrace.lake.columns.kinds import DOCUMENT, TIME, TableKind
-from tailrace.lake.files.checkpoints import REMOVED_HOURS, write_checkpoint
+from tailrace.lake.columns.kinds import DOCUMENT, KEY, TIME, TableKind
+from tailrace.lake.files.checkpoints import REMOVED_HOURS, Removal, write_checkpoint
 from tailrace.lake.files.table_log import FORMAT_KEY, IDENTITY, create_table, in_short, is_table
 from tailrace.lake.log_writer import CHECKPOINT_COMMITS, addition, clear_log, write_commit
 from tailrace.lake.mirror.copy_state import CopyState
 from tailrace.lake.mirror.data_files import MirrorFile, read_file
+from tailrace.lake.mirror.deletion_vectors import ENABLED, FEATURE, PROTOCOL, DeletionVector
 from tailrace.lake.mirror.layout import FORMAT, dead_letters_place
 from tailrace.lake.mirror.mirror_log import COLUMNS, COPY, DEAD_LETTERS, KIND, NAMESPACE, MirrorLog
 from tailrace.lake.mirror.typed_rows import TableColumns, table_schema
@@ -143,7 +145,7 @@ class MirrorTable:
 
     @property
     def rows(self) -> int:
-        return sum(file.rows for file in self.files)
+        return sum(file.alive for file in self.files)
 
     @property
     def namespace(self) -> str:
@@ -173,6 +175,11 @@ class MirrorTable:
         return table_schema(self.layout, self.kind)
 
     @property
+    def has_vectors(self) -> bool:
+        """Whether rows may be marked as dead: then readers have to know the deletion vectors of Delta."""
+        return FEATURE in (self.log.table["protocol"].get("readerFeatures") or ())
+
+    @property
     def _configuration(self) -> Mapping[str, str]:
         found: Mapping[str, str] = self.log.table["metaData"][_CONFIGURATION]
         return found
@@ -182,13 +189,19 @@ class MirrorTable:
 
     def read(self) -> pa.Table:
         """All rows; those of documents that exist come first, in the order of keys."""
-        return self._read(sorted(self.files, key=lambda file: file.is_past))
+        past = [file for file in self.files if file.is_past]
+        return pa.concat_tables([self._live_rows(), self._read(past)])
 
     def documents(self) -> list[bytes]:
         """The documents that exist and fit, in the order of `_id`."""
-        live = [file for file in self.files if not file.is_past]
-        found: list[bytes] = self._read(live).column(DOCUMENT).to_pylist()
+        found: list[bytes] = self._live_rows().column(DOCUMENT).to_pylist()
         return found
+
+    def _live_rows(self) -> pa.Table:
+        live = [file for file in self.files if not file.is_past]
+        rows = self._read(live)
+        has_runs = any(file.is_run for file in live)
+        return rows.take(pc.sort_indices(rows.column(KEY))) if has_runs else rows
 
     def _read(self, files: Sequence[MirrorFile]) -> pa.Table:
         tables = [read_file(self.store, file, self.schema) for file in files]
@@ -233,9 +246,20 @@ class MirrorTable:
             transactions=[] if through is None else position_transactions(THROUGH, through),
             metadata=metadata,
         )
+        self._check_first(is_first=is_first)
+        self._tidy_log()
+
+    def enable_vectors(self) -> None:
+        """Let rows be marked dead from now on. Readers that do not know deletion vectors refuse the table."""
+        table = self.log.table["metaData"]
+        metadata = {**table, _CONFIGURATION: {**table[_CONFIGURATION], ENABLED: "true"}}
+        self._check_first(
+            is_first=write_commit(self, "UPGRADE PROTOCOL", metadata=metadata, protocol=PROTOCOL)
+        )
+
+    def _check_first(self, *, is_first: bool) -> None:
         if not is_first:
             raise HistoryError(f"another process writes to the table in {self.place}; stop one of them")
-        self._tidy_log()
 
     def _letters_after(self, added: Sequence[MirrorFile], removed: Sequence[MirrorFile]) -> str:
         new = [file for file in added if file.is_letters]
@@ -254,15 +278,31 @@ class MirrorTable:
         actions: list[dict[str, Any]] = [{name: log.table[name]} for name in ("protocol", "metaData")]
         actions += ({"txn": {"appId": name, "version": number}} for name, number in log.transactions.items())
         actions += ({"add": addition(file, changes_data=False)} for file in log.files)
-        removals = [removal for removal in log.removals().values() if removal.moment > limit]
-        write_checkpoint(self.store, log.version, actions=actions, removals=removals, files=())
+        removals = {id(each): each for each in self._removals().values() if each.moment > limit}
+        write_checkpoint(self.store, log.version, actions=actions, removals=list(removals.values()), files=())
         clear_log(self.store)
+
+    def _removals(self) -> dict[str, Removal]:
+        """The files that are not part of the table any more, and which removal was the last of each."""
+        present = self._present()
+        found: dict[str, Removal] = {}
+        for removal in self.log.removals():
+            vector = DeletionVector.of(removal.vector)
+            names = {removal.path} if vector is None or vector.file is None else {removal.path, vector.file}
+            for name in names - present:
+                if name not in found or found[name].moment < removal.moment:
+                    found[name] = removal
+        return found
+
+    def _present(self) -> set[str]:
+        """The names of the files of the table, with those of its deletion vectors."""
+        vectors = {file.vector.file for file in self.files if file.vector is not None}
+        return {file.path for file in self.files} | {name for name in vectors if name is not None}
 
     def vacuum(self, grace_seconds: float) -> int:
         """Delete files that were removed longer ago than that; return how many."""
         now = time.time()
-        present = {file.path for file in self.files}
-        removals = self.log.removals()
+        present, removals = self._present(), self._removals()
         deleted = 0
         for file in self.store.list():
             if file.name in present:

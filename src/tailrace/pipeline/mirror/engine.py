@@ -22,28 +22,26 @@ from tailrace.lake.columns.drift import schema_rows
 from tailrace.lake.mirror.copy_state import CopyState
 from tailrace.lake.mirror.data_files import MirrorFile, write_rows
 from tailrace.lake.mirror.dead_letters import dead_letters_of, publish_dead_letters
-from tailrace.lake.mirror.grouping import FileChanges
 from tailrace.lake.mirror.mirror_table import MirrorTable
 from tailrace.lake.mirror.schema_changes import SchemaChangeTable
 from tailrace.lake.mirror.typed_rows import agreed, fits
 from tailrace.lake.storage.log_store import open_store
 from tailrace.log_lines import fields
 from tailrace.pipeline.mirror.changes import CollectionChanges, IntervalChanges, read_changes
-from tailrace.pipeline.mirror.lacking import TableChanges, groups_of, joined_past, lacking_changes
+from tailrace.pipeline.mirror.lacking import lacking_changes
 from tailrace.pipeline.mirror.mirror_state import MirrorState
 from tailrace.pipeline.mirror.opening import opened_table
 from tailrace.pipeline.mirror.progress import MirrorProgress
 from tailrace.pipeline.mirror.refitting import refit_table
 from tailrace.pipeline.mirror.scope import is_mirrored
 from tailrace.pipeline.mirror.settings import MirrorSettings
+from tailrace.pipeline.mirror.table_batches import BatchLimits, TableBatch, table_batch
 from tailrace.pipeline.mirror.tasks import (
     BuiltFiles,
     BuiltRange,
     CopyTask,
-    MergeTask,
     RewriteTask,
     RunTasks,
-    Task,
     run_one_by_one,
 )
 from tailrace.sources.deployments.collections import CollectionFacts
@@ -320,7 +318,7 @@ class MirrorEngine:
 
     def _apply(self, found: IntervalChanges, through: int) -> int:
         """Merge the changes of all tables, in tasks of all of them together; return how many there were."""
-        work: list[tuple[_Mirrored, TableChanges, list[FileChanges]]] = []
+        work: list[tuple[_Mirrored, CopyState, TableBatch]] = []
         count = 0
         for namespace, collection in found.collections.items():
             mirrored = self._mirrored(namespace, collection)
@@ -330,24 +328,28 @@ class MirrorEngine:
             lacking = lacking_changes(collection, mirrored.state, table.through, table.kind)
             count += len(lacking.changes)
             if lacking.is_any:
-                work.append((mirrored, lacking, groups_of(table, lacking)))
-        tasks: list[Task] = []
-        for mirrored, lacking, groups in work:
-            # An update of a document that is missing is a fault, unless the copy may be of a later time.
-            is_settling = any(state.is_settling(self.through) for state in (lacking.before, lacking.state))
-            tasks += (self._merge_task(mirrored, group, through, is_settling=is_settling) for group in groups)
-        is_small = sum(group.size for *_, groups in work for group in groups) < _SMALL_BYTES
-        results = iter(run_one_by_one(tasks) if is_small else self._run(tasks))
-        for mirrored, lacking, groups in work:
+                # An update of a document that is missing is a fault, unless the copy may be of a later time.
+                is_settling = any(
+                    state.is_settling(self.through) for state in (lacking.before, lacking.state)
+                )
+                limits = BatchLimits(through, self._settings.file_bytes, self._cores, is_settling=is_settling)
+                work.append((mirrored, lacking.state, table_batch(table, lacking, limits, self._run)))
+        tasks = [task for *_, batch in work for task in batch.tasks]
+        run = run_one_by_one if sum(batch.size for *_, batch in work) < _SMALL_BYTES else self._run
+        results = iter(run(tasks))
+        for mirrored, state, batch in work:
             table = mirrored.table
-            added, layout = self._agreed(mirrored, [next(results) for _ in groups])
-            merged = [file for group in groups for file in group.files]
-            removed = list(table.live) if lacking.is_cleared else merged
-            small, joined = joined_past(table)
-            added += joined
-            short = lacking.state.simplified(through)
+            merged = batch.merged([next(results) for _ in batch.tasks])
+            added, layout = self._agreed(mirrored, merged.built)
+            short = state.simplified(through)
             changed_state = None if short == mirrored.state else short
-            table.commit(added, [*removed, *small], copy_state=changed_state, layout=layout, through=through)
+            table.commit(
+                [*added, *merged.added],
+                merged.removed,
+                copy_state=changed_state,
+                layout=layout,
+                through=through,
+            )
             publish_dead_letters(table)
             mirrored.state = short
         for namespace, collection in found.collections.items():
@@ -356,20 +358,6 @@ class MirrorEngine:
                 self._refused.add(namespace)
                 _LOG.warning("Not mirrored any more", extra=fields(ns=namespace))
         return count
-
-    def _merge_task(
-        self, mirrored: _Mirrored, group: FileChanges, through: int, *, is_settling: bool
-    ) -> MergeTask:
-        table = mirrored.table
-        return MergeTask(
-            places=table.places,
-            options=table.store.delta_options,
-            group=group,
-            name=f"merge-{through:016x}",
-            is_settling=is_settling,
-            file_bytes=self._settings.file_bytes,
-            columns=table.columns,
-        )
 
     def _agreed(
         self, mirrored: _Mirrored, built: Sequence[BuiltFiles]

@@ -33,6 +33,8 @@ def opened_table(
             place, identity=state.identity, namespace=namespace, through=state.through, columns=columns
         )
         publish_dead_letters(table)
+        if settings.deletion_vectors:
+            table.enable_vectors()
         return table
     table = MirrorTable.open(place)
     if table.identity != state.identity or table.namespace != namespace:
@@ -46,11 +48,29 @@ def opened_table(
             "name another folder"
         )
     publish_dead_letters(table)
+    _check_vectors(table, settings)
     # One that is ahead was made in a batch that did not come to its end.
     is_ahead = table.version == 0 or table.through > state.through
     if namespace not in state.namespaces and not is_ahead:
         _copy_again(table, state.through, is_begun_again=is_begun_again)
     return table
+
+
+def _check_vectors(table: MirrorTable, settings: MirrorSettings) -> None:
+    """Let a table have deletion vectors from now on, if that is wanted."""
+    if table.has_vectors:
+        if table.namespace in settings.schemas:
+            raise HistoryError(
+                f"the table in {table.place} has deletion vectors, and a table with a given schema has none: "
+                "leave out its --schema, or name another folder"
+            )
+    elif settings.deletion_vectors and table.columns.is_given:
+        raise HistoryError(
+            f"the table in {table.place} has a given schema, and gets no deletion vectors: leave out "
+            "--deletion-vectors, or name another folder"
+        )
+    elif settings.deletion_vectors:
+        table.enable_vectors()
 
 
 def _copy_again(table: MirrorTable, through: int, *, is_begun_again: bool) -> None:

@@ -41,10 +41,22 @@ class MirrorSettings:
     """Collections to copy again from the beginning."""
     schema_rows: bool = False
     """Whether a table of changes gets a row for each column that is added to it."""
+    deletion_vectors: bool = False
+    """Whether changed rows are marked dead, instead of writing their files again."""
 
     def __post_init__(self) -> None:
         if self.schema_rows and self.kind is not TableKind.CHANGES:
             raise UsageError(
                 f"rows of schema changes are for tables of changes, not of the kind {self.kind}: give --kind "
                 f"{TableKind.CHANGES}, or read the table _schema_changes"
+            )
+        if self.deletion_vectors and self.kind.has_past:
+            raise UsageError(
+                f"deletion vectors are for tables of the kind {TableKind.CURRENT}, not {self.kind}: leave "
+                f"out --deletion-vectors, or give --kind {TableKind.CURRENT}"
+            )
+        if self.deletion_vectors and self.schemas:
+            raise UsageError(
+                "deletion vectors are for tables whose columns follow from their documents: leave out "
+                "--deletion-vectors or --schema"
             )
