@@ -131,6 +131,12 @@ def test_read_concerns_collations_and_variables(twins: Twins) -> None:
     compare(twins, [(opening({}, **one), "test") for one in fields])
 
 
+def test_fields_that_drivers_add(twins: Twins) -> None:
+    names = ("$queryOptions", "$readPreference", "$audit", "$client", "$configServerState")
+    commands = [(opening({}, **{name: value}), "test") for name in names for value in VALUES]
+    compare(twins, some(commands, SAMPLE))
+
+
 def test_sizes_of_batches(twins: Twins) -> None:
     began = twins.operation_time("before the inserts")
     for number in range(1, 7):

@@ -82,7 +82,7 @@ AGGREGATE_FIELDS: Final = command(
         "exchange": struct(_EXCHANGE), "collectionUUID": UUID, "encryptionInformation": ENCRYPTION,
         "$_requestReshardingResumeToken": GIVEN_FLAG, "$_passthroughToShard": OBJECT, "querySettings": OBJECT,
         "includeQueryStatsMetrics": FLAG, "rawData": FLAG, "allowPartialResults": FLAG,
-        "maxTimeMS": at_least(0), "readConcern": OBJECT, "$queryOptions": GIVEN_OBJECT,
+        "maxTimeMS": at_least(0), "readConcern": OBJECT, "$queryOptions": OBJECT,
     },
     required=("pipeline",),
     since=dict.fromkeys(("legacyRuntimeConstants", "querySettings", "includeQueryStatsMetrics"), LATER)
