@@ -7,7 +7,7 @@ position is written after its events are printed or stored, so that a crash repe
 import argparse
 import signal
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -77,6 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
     namespace = _namespace(arguments.words)
     store = None if arguments.token_file is None else FileTokenStore(arguments.token_file)
     options = with_start(stream_options(arguments), None if store is None else store.load())
+    open_output = _output(arguments)
     with raw_client(uri) as client:
         target = watched_target(client, namespace)
         try:
@@ -85,7 +86,7 @@ def run(arguments: argparse.Namespace) -> int:
             )
         except PyMongoError as error:
             raise stream_failure(error, uri, namespace) from None
-        with _ended_by_sigterm(), stream, _opened_output(arguments, store) as (output, positions):
+        with _ended_by_sigterm(), stream, _opened(open_output, store) as (output, positions):
             _say_connected(uri, namespace)
 
             def handle(event: RawBSONDocument) -> None:
@@ -106,9 +107,10 @@ def _namespace(words: list[str]) -> str | None:
     return words[0] if words else None
 
 
-def _output(arguments: argparse.Namespace) -> Output:
+def _output(arguments: argparse.Namespace) -> Callable[[], Output]:
+    """What opens the output."""
     if arguments.into is None:
-        return printed_output(arguments)
+        return partial(printed_output, arguments)
     return parquet_output(local_path(arguments.into, "--into"))
 
 
@@ -153,14 +155,14 @@ def _ended_by_sigterm() -> Iterator[None]:
 
 
 @contextmanager
-def _opened_output(
-    arguments: argparse.Namespace, store: FileTokenStore | None
+def _opened(
+    open_output: Callable[[], Output], store: FileTokenStore | None
 ) -> Iterator[tuple[Output, _Positions]]:
     """Open the output once the stream is open, so that a stream that is refused leaves no file.
 
     It is closed at the end, also after an interruption; then the position that waited for it is stored.
     """
-    output = _output(arguments)
+    output = open_output()
     positions = _Positions(store, output)
     try:
         yield output, positions

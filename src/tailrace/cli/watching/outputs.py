@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -80,13 +81,13 @@ class CommandForEach:
         """Nothing is left to do."""
 
 
-def parquet_output(place: str) -> Output:
-    """The output of `--into`: one file, or a folder of files."""
+def parquet_output(place: str) -> Callable[[], Output]:
+    """What opens the output of `--into`: one file, or a folder of files."""
     try:
         from tailrace.cli.watching.parquet import ParquetFile, ParquetFolder
     except ImportError as error:
         raise missing_package("--into", error) from None
     path = Path(place)
     if path.suffix == ".parquet" and not path.is_dir():
-        return ParquetFile(path)
-    return ParquetFolder(path)
+        return partial(ParquetFile, path)
+    return partial(ParquetFolder, path)
