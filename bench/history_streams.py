@@ -34,11 +34,11 @@ def fill(client: "MongoClient[Document]", events: int) -> list[Timestamp]:
     with client.start_session() as session:
         session.client.admin.command("ping", session=session)
         for start in range(0, events, BATCH):
+            assert session.operation_time is not None
+            times.append(session.operation_time)
             client.bench.plain.insert_many(
                 [sample(number) for number in range(start, start + BATCH)], session=session
             )
-            assert session.operation_time is not None
-            times.append(session.operation_time)
         client.bench.rare.insert_one({"_id": "last"}, session=session)
     return times
 
