@@ -54,7 +54,7 @@ def check_law(
 ) -> None:
     print(f"seed {seed}")
     rng = random.Random(seed)
-    with MongoClient[Any](uri) as client:
+    with MongoClient[Any](uri, datetime_conversion="DATETIME_AUTO") as client:
         ClientWorkload(client, seed, PREFIX).run(operations)
         with working(client, seed + 1):
             for _ in range(kills):
@@ -83,7 +83,7 @@ def check_vectors(
     print(f"seed {seed}")
     rng = random.Random(seed)
     is_later = rng.random() < 0.5
-    with MongoClient[Any](uri) as client:
+    with MongoClient[Any](uri, datetime_conversion="DATETIME_AUTO") as client:
         ClientWorkload(client, seed, PREFIX).run(operations)
         if is_later:
             check_equal(client, run_once(uri, root))
