@@ -138,7 +138,7 @@ def check_collation(collection: Collection, fields: Mapping[str, Any]) -> None:
     """Refuse a collation that does not exist, or that the index on `_id` cannot have."""
     found = index_collation(collection, fields)
     is_id = "clustered" not in fields and is_id_key(fields["key"]) and "timeseries" not in collection.options
-    if is_id and found != index_collation(collection, {}):
+    if is_id and found != collection.collation:
         raise CommandError(ErrorCode.BadValue, "The _id index must have the same collation as the collection")
 
 
@@ -154,8 +154,9 @@ def copied_spec(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 def index_collation(collection: Collection, given: Mapping[str, Any]) -> Collation | None:
     """The collation that a specification has, by default that of the collection; None compares bytes."""
-    found = given.get("collation", collection.options.get("collation"))
-    return None if found is None else Collation.parse(found)
+    if "collation" not in given:
+        return collection.collation
+    return None if given["collation"] is None else Collation.parse(given["collation"])
 
 
 def check_expiry(spec: Mapping[str, Any]) -> None:
